@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "balancer/affinity.hpp"
 #include "balancer/pool_core.hpp"
-#include "balancer/rendezvous.hpp"
 
 namespace weir::balancer {
 
@@ -41,8 +41,7 @@ void PoolParts::price_waste() {
   if (!counts_cached()) return;
   const ReplicaView& best = *std::ranges::max_element(found_, {}, &ReplicaView::cached);
   if (best.cached == 0) return;
-  for (ReplicaView& view : found_)
-    view.waste = state.prefixes.waste(best.index, view.index, best.cached, view.cached);
+  for (ReplicaView& view : found_) view.waste = state.prefixes.waste(best.index, view.index, best.cached, view.cached);
 }
 
 /// Prices what each of those found needs to have the request's model ready.

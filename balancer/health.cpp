@@ -124,8 +124,7 @@ void Health::crashed(TimeOut& time_out, Moment now) {
   if (++crashes_ == 1) return;
   const auto within = std::chrono::ceil<std::chrono::seconds>(now - first_crash_);
   time_out.crash_loop = begin(
-      time_out,
-      "it crashed " + std::to_string(crashes_) + " times in " + std::to_string(within.count()) + " s", now);
+      time_out, "it crashed " + std::to_string(crashes_) + " times in " + std::to_string(within.count()) + " s", now);
 }
 
 void Health::hung(std::string_view reason, Moment now) {

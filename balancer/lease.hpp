@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
+#include "balancer/affinity.hpp"
 #include "balancer/evidence.hpp"
-#include "balancer/homes.hpp"
-#include "balancer/model_list.hpp"
+#include "balancer/models.hpp"
 #include "balancer/prefix/replica_prefixes.hpp"
 #include "balancer/replica_time.hpp"
 #include "balancer/token_ledger.hpp"
@@ -54,7 +54,7 @@ struct PredictedTimes {
 struct ModelChoice {
   ModelId id = 0;
   std::size_t distance = 0;
-  double idle = 0;  ///< Since the replica last worked for the model.
+  double idle = 0;                              ///< Since the replica last worked for the model.
   double load_predicted = 0, behind_loads = 0;  ///< Its own load, and those under way before it.
 };
 
@@ -67,7 +67,7 @@ struct LedgerEntry {
   ReplicaKey key;
   std::uint64_t identity = 0;  ///< See PoolReplica::identity.
   Tokens prompt = 0;
-  std::uint64_t number = 0;  ///< By this a split pool drew its side: see Split.
+  std::uint64_t number = 0;                ///< By this a split pool drew its side: see Split.
   std::unique_ptr<PrefixChoice> prefix{};  ///< Null if nothing was known of the prompt.
   /// So much of the prompt is not charged, because the replica is believed to hold it.
   Tokens cached() const { return prefix ? prefix->prediction.cached : 0; }
@@ -75,13 +75,13 @@ struct LedgerEntry {
   ReplicaTime::Began began{};  ///< What its replica had to do until its first token, as it was expected.
   std::optional<PredictedTimes> predicted{};
   ModelChoice model{};
-  bool for_slot = false;  ///< It was to wait for a place in its engine's batch.
+  bool for_slot = false;   ///< It was to wait for a place in its engine's batch.
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;
-  bool waited = false;     ///< It stood in the queue.
-  bool unread = false;     ///< Its answer is not read now.
+  bool waited = false;      ///< It stood in the queue.
+  bool unread = false;      ///< Its answer is not read now.
   bool was_unread = false;  ///< Its answer has been left unread: its end says nothing of the replica's pace.
-  bool doubted = false;  ///< The replica looked like the odd one when it was chosen: see ReplicaSet::is_odd().
+  bool doubted = false;     ///< The replica looked like the odd one when it was chosen: see ReplicaSet::is_odd().
   Caller caller;
 };
 

@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "balancer/affinity.hpp"
 #include "balancer/evidence.hpp"
-#include "balancer/homes.hpp"
 #include "balancer/lease.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/wire/request/facts.hpp"
@@ -29,7 +30,7 @@ struct PlacementRequest {
   std::optional<Moment> deadline{};
   bool front_of_queue = false;     ///< A replica had it and failed: it goes before those that never had a replica.
   std::shared_ptr<void> waiter{};  ///< Comes back with the grant. Null: the request cannot wait.
-  std::uint64_t lot = 0;  ///< Decides the side of a split. 0: its conversation does.
+  std::uint64_t lot = 0;           ///< Decides the side of a split. 0: its conversation does.
   Ties ties{};
   /// Null, or without anchors: nothing is known of what replicas hold of the prompt.
   std::shared_ptr<const metrics::wire::PromptPrefix> prefix{};
@@ -91,6 +92,33 @@ struct PoolLimits {
   bool expects_replicas = false;
   std::optional<std::uint32_t> max_in_flight;  ///< For all replicas together.
   std::optional<Tokens> max_queued_tokens;     ///< For all replicas together, by their prefill_left.
+};
+
+// Grants gather while a pool's mutex is held, and go to the sink when it has been given back: whoever takes the mutex
+// declares them first.
+
+class PendingGrants {
+ public:
+  explicit PendingGrants(GrantSink* sink) : sink_(sink) {}
+  PendingGrants(const PendingGrants&) = delete;
+  ~PendingGrants() {
+    if (!granted_.empty()) sink_->grant(std::move(granted_));
+  }
+  /// The grant or refusal of this request is for the caller, not for the sink.
+  void keep(WaitTicket ticket) { kept_ticket_ = ticket; }
+  void add(WaitTicket ticket, std::shared_ptr<void> waiter, std::variant<Lease, Refused> what) {
+    if (ticket == kept_ticket_)
+      kept_ = std::move(what);
+    else
+      granted_.push_back({std::move(waiter), std::move(what)});
+  }
+  std::optional<std::variant<Lease, Refused>> take_kept() { return std::exchange(kept_, std::nullopt); }
+
+ private:
+  GrantSink* sink_;
+  WaitTicket kept_ticket_ = 0;
+  std::optional<std::variant<Lease, Refused>> kept_;
+  std::vector<Granted> granted_;
 };
 
 }  // namespace weir::balancer

@@ -25,7 +25,7 @@
 #include "balancer/pool_core.hpp"
 #include "balancer/pool_health.hpp"
 #include "balancer/prefix/replica_prefixes.hpp"
-#include "balancer/replica_spec.hpp"
+#include "balancer/replica_view.hpp"
 #include "balancer/tokens.hpp"
 #include "config/settings.hpp"
 
@@ -39,14 +39,14 @@ struct ReplicaLoad {
   double oldest_unanswered_seconds = 0;
   double silent_seconds = 0;  ///< No sign of life for so long while a stream was to get tokens: TokenLedger's.
   double busy_seconds = 0, prefill_seconds = 0, decode_seconds = 0;  ///< Integrals since the start.
-  TimeModel time;               ///< The times that it is taken to need.
-  std::optional<PassedOver> passed_over;  ///< Within the last ten seconds, while it is idle.
-  std::string passed_over_for;            ///< The name of the replica that was chosen.
-  bool prefix_aware = false;    ///< The pool looks at what its replicas hold of prompts.
+  TimeModel time;                                                    ///< The times that it is taken to need.
+  std::optional<PassedOver> passed_over;                             ///< Within the last ten seconds, while it is idle.
+  std::string passed_over_for;                                       ///< The name of the replica that was chosen.
+  bool prefix_aware = false;  ///< The pool looks at what its replicas hold of prompts.
   PrefixSums prefix;
-  double prefix_believed = 1;   ///< The share of what is predicted that comes true.
-  Tokens prefix_held = 0;       ///< Tokens that the replica's prefix cache is believed to hold,
-  Tokens prefix_capacity = 0;   ///< and to hold at most.
+  double prefix_believed = 1;  ///< The share of what is predicted that comes true.
+  Tokens prefix_held = 0;      ///< Tokens that the replica's prefix cache is believed to hold,
+  Tokens prefix_capacity = 0;  ///< and to hold at most.
   /// Counts by reason the choices that lacked something the policy needs. Every reason is listed, at 0 too.
   std::vector<std::pair<std::string_view, std::uint64_t>> fallbacks;
 };

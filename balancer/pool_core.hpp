@@ -18,14 +18,13 @@
 #include <vector>
 
 #include "balancer/eligibility.hpp"
-#include "balancer/expected_output.hpp"
+#include "balancer/estimate.hpp"
 #include "balancer/lease.hpp"
-#include "balancer/pending_grants.hpp"
-#include "balancer/policy/policy.hpp"
+#include "balancer/placement.hpp"
+#include "balancer/policy/policies.hpp"
 #include "balancer/pool_state.hpp"
 #include "balancer/replica_view.hpp"
-#include "balancer/starts.hpp"
-#include "balancer/token_estimator.hpp"
+#include "balancer/silence.hpp"
 
 namespace weir::balancer {
 

@@ -11,11 +11,10 @@
 
 #include "balancer/evidence.hpp"
 #include "balancer/health.hpp"
-#include "balancer/model_list.hpp"
+#include "balancer/models.hpp"
 #include "balancer/pool_core.hpp"
 #include "balancer/prefix/replica_prefixes.hpp"
-#include "balancer/replica_spec.hpp"
-#include "balancer/suspicion.hpp"
+#include "balancer/replica_view.hpp"
 #include "balancer/tokens.hpp"
 
 namespace weir::balancer {

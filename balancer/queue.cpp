@@ -1,13 +1,15 @@
 // The queue of a pool: requests wait, are granted what has become free in the order of their turns, and are refused
 // where their turn would come too late or the queue is full. Replicas are kept free for requests that have had their
 // turn and fitted nowhere while others went.
+#include "balancer/pool_state.hpp"
+
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 #include <variant>
 
 #include "balancer/pool_core.hpp"
-#include "balancer/retry_after.hpp"
 
 namespace weir::balancer {
 
@@ -26,8 +28,7 @@ Offered PoolParts::offer(const PlacementRequest& placement, bool can_wait, Pendi
   const Narrowed narrowed = find(request, 0, can_wait);
   switch (narrowed.eligibility) {
     case Eligibility::no_replica:
-      if (!can_wait || !state.limits.expects_replicas)
-        return refuse(state, Refused::Reason::no_replica, request);
+      if (!can_wait || !state.limits.expects_replicas) return refuse(state, Refused::Reason::no_replica, request);
       break;
     case Eligibility::too_long:
       return Refused{Refused::Reason::too_long};
@@ -108,8 +109,8 @@ void PoolParts::serve(PendingGrants& grants) {
 
 /// Grants the request whose turn it is.
 bool PoolParts::serve_next(PendingGrants& grants) {
-  const auto next = state.waiting.next(
-      [&](const WaitingRequest& request) { return takes(find(request, 0, true)); }, state.latest);
+  const auto next =
+      state.waiting.next([&](const WaitingRequest& request) { return takes(find(request, 0, true)); }, state.latest);
   if (!next) return false;
   const WaitTicket ticket = next->ticket;
   const Narrowed narrowed = find(next->request, ticket, true);
@@ -179,6 +180,33 @@ void PoolParts::reserve() {
     replica_of(*std::ranges::min_element(found_, {}, load_of)).reserved_for = ticket;
     ++reserved;
   }
+}
+
+namespace {
+
+double seconds_until_done(const PoolState& pool, const WaitingRequest& request) {
+  constexpr double least_assumed = 5, assumed_rate = 4000;
+  double tokens = static_cast<double>(pool.waiting.tokens() + request.uncached());
+  double learned = 0, those_in = 0, those_known = 0;
+  for (const PoolReplica& replica : pool.replicas.named()) {
+    tokens += static_cast<double>(replica.ledger.prefill_left());
+    if (!replica.is_in()) continue;
+    ++those_in;
+    const auto rate = replica.time.prompt_rate();
+    learned += rate.value_or(0);
+    those_known += rate ? 1 : 0;
+  }
+  if (const auto rate = pool.drain_rate()) return tokens / *rate;
+  const double of_one = those_known > 0 ? learned / those_known : assumed_rate;
+  return std::max(least_assumed, those_in > 0 ? tokens / (of_one * those_in) : 0);
+}
+
+}  // namespace
+
+Refused refuse(const PoolState& pool, Refused::Reason reason, const WaitingRequest& request) {
+  constexpr double longest = 40, of_the_time = 0.85;
+  const double told = std::clamp(std::ceil(of_the_time * seconds_until_done(pool, request)), 1.0, longest);
+  return {reason, static_cast<unsigned>(told)};
 }
 
 }  // namespace weir::balancer

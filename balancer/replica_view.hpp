@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "balancer/replica_time.hpp"
 #include "balancer/tokens.hpp"
+#include "config/settings.hpp"
 
 namespace weir::balancer {
 
@@ -14,14 +17,14 @@ struct ReplicaView {
   double weight = 1;
   TimeModel time;
   std::uint32_t pending = 0, streaming = 0;  ///< Streams that wait for their first token, and that have had it.
-  double worked_seconds = 0;  ///< For so long the oldest prompt has been worked on.
-  double silent_seconds = 0;  ///< For so long no stream has had a token that was to get some.
+  double worked_seconds = 0;                 ///< For so long the oldest prompt has been worked on.
+  double silent_seconds = 0;                 ///< For so long no stream has had a token that was to get some.
   std::optional<std::uint32_t> slots;  ///< So many sequences the engine was seen to run at a time, while more waited.
   Tokens prefill_left = 0, decode_left = 0;
   Tokens context = 0;   ///< Of all that is in flight.
   Tokens resident = 0;  ///< What of it takes room of the KV cache.
-  Tokens cached = 0;  ///< The replica is believed to hold so many tokens of the request's prompt. Below the prompt.
-  double waste = 0;   ///< The price, in tokens, of what the replica would compute although another candidate holds it.
+  Tokens cached = 0;    ///< The replica is believed to hold so many tokens of the request's prompt. Below the prompt.
+  double waste = 0;  ///< The price, in tokens, of what the replica would compute although another candidate holds it.
   double loading_seconds = 0;   ///< The loads of models under way there take so long in all.
   double load_share = 0;        ///< The chance that the replica has to load the request's model.
   double load_seconds = 0;      ///< The request waits so long for its model: see SwitchPrices.
@@ -64,6 +67,31 @@ struct ReplicaView {
 
   /// For policies that count requests. A replica that fails fast has little in flight, so its failures count.
   double requests_by_weight() const { return (in_flight + recent_failures) / weight; }
+};
+
+// The settings of one replica, as a pool takes them.
+
+struct ReplicaSpec {
+  std::string name;
+  std::string url;  ///< Name and url together say who the replica is: another url is another replica.
+  /// Opaque pointer that the pool returns with each lease.
+  std::shared_ptr<void> subject{};
+  double weight = 1.0;  ///< Above 0.
+  std::optional<Tokens> kv_tokens;
+  std::optional<Tokens> max_context;
+  std::optional<std::uint32_t> max_in_flight;
+  config::Health health{};
+  std::optional<Tokens> max_queued_tokens{};  ///< Bounds prefill_left. A longer prompt is taken when nothing is queued.
+  bool max_context_refuses = false;           ///< A prompt that is surely longer than max_context never goes there.
+  bool candidate = false;                     ///< Belongs to the candidate's side of the pool's split.
+  std::string config{};                       ///< Replicas of one configuration learn their times together.
+  bool draining = false;                      ///< The replica takes nothing new and keeps its requests.
+};
+
+/// An engine's report of itself. Its limits stand in for those that the settings leave open.
+struct EngineLimits {
+  std::optional<Tokens> kv_tokens, max_context;
+  bool asleep = false;  ///< It computes nothing until somebody wakes it.
 };
 
 }  // namespace weir::balancer

@@ -38,7 +38,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "balancer/model_list.hpp"
+#include "balancer/models.hpp"
 #include "balancer/placement.hpp"
 #include "balancer/tokens.hpp"
 
@@ -47,8 +47,8 @@ namespace weir::balancer {
 /// A request with what its pool estimated when it came.
 struct WaitingRequest : PlacementRequest {
   ModelId model = 0;
-  Tokens prompt = 0;       ///< As estimated when it came.
-  Tokens cached = 0;       ///< Held by the replica that held most of the prompt then. At most the prompt.
+  Tokens prompt = 0;  ///< As estimated when it came.
+  Tokens cached = 0;  ///< Held by the replica that held most of the prompt then. At most the prompt.
   Tokens uncached() const { return prompt - cached; }
   Tokens output_cost = 0;  ///< The expected output counts so much beside the prompt.
   bool prompt_known = true;
@@ -158,9 +158,9 @@ class WaitingQueue {
   WaitingRequest take_out(Entry& entry);
 
   std::map<WaitTicket, Entry> entries_;
-  std::multiset<Tokens> prompts_;  ///< What is to be computed of each.
-  Flow front_of_queue_;            ///< The requests that a replica refused.
-  Flows turns_;                    ///< Each has a request. The flow in front has the turn.
+  std::multiset<Tokens> prompts_;                             ///< What is to be computed of each.
+  Flow front_of_queue_;                                       ///< The requests that a replica refused.
+  Flows turns_;                                               ///< Each has a request. The flow in front has the turn.
   std::unordered_map<std::uint64_t, Flows::iterator> flows_;  ///< Those of turns_, by key.
   bool in_turn_ = false;                                      ///< The flow in front has earned its quantum.
   std::set<std::pair<Moment, WaitTicket>> passed_;

@@ -1,12 +1,16 @@
 // Reads an address to listen on, "127.0.0.1:8080", "[::1]:8080" or "unix:/path", and tells when two of them are one.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "config/parsed.hpp"
 #include "config/settings.hpp"
+#include "config/values.hpp"
 
 namespace weir::config {
 
@@ -47,5 +51,40 @@ bool overlap(const ListenAddress& one, const ListenAddress& other);
 
 /// True if requests to this replica would come back to a listener of our own.
 bool leads_to(const ReplicaUrl& url, const ListenAddress& listener);
+
+// Reads a range of addresses, "10.0.0.0/8" or "::1", and tells which addresses are in it.
+
+/// An IPv6 address, or an IPv4 address as IPv6 writes it (RFC 4291, 2.5.5.2).
+using AddressBytes = std::array<std::uint8_t, 16>;
+
+/// Reads a numeric address; nothing if it is none.
+std::optional<AddressBytes> parse_address_bytes(std::string_view text);
+
+/// Reads an address, or one with `/` and the bits that count. The other bits must be 0. `unix:` stands for all who come
+/// by a Unix-domain socket: they have no address, which is written as `::`, and no peer has that one.
+Parsed<Network> parse_network(std::string_view text);
+
+/// Writes a network as `parse_network` reads it back.
+std::string to_text(const Network& network);
+
+bool contains(const Network& network, const AddressBytes& address);
+bool contains(std::span<const Network> networks, const AddressBytes& address);
+
+// Reads the URL of a replica, `http://host[:port][/prefix]`, the same with `https`, or `unix:/path`, which holds
+// nothing beyond that.
+
+/// Returns the text with its ASCII capitals as small letters.
+std::string lower(std::string_view text);
+
+/// Refuses other schemes, user names, queries, fragments and hosts that are neither a name nor an address.
+Parsed<ReplicaUrl> parse_replica_url(std::string_view text);
+
+/// Writes a URL as `parse_replica_url` reads it back.
+std::string to_text(const ReplicaUrl& url);
+
+/// Returns the text with `***` in place of what stands between `://` and the last `@`, and behind a `?` or `#`, so that
+/// an error shows no password and no key. Where `://` is missing, that is what stands before the `@`, if there is a
+/// colon in it, and behind a `?`.
+std::string without_credentials(std::string_view text);
 
 }  // namespace weir::config

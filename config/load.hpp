@@ -2,6 +2,8 @@
 // once.
 #pragma once
 
+#include <toml++/toml.h>
+
 #include <string>
 #include <string_view>
 #include <variant>
@@ -28,5 +30,58 @@ LoadResult load_file(const std::string& path);
 
 /// Reads text in memory in the same way; errors give `file` as the name.
 LoadResult load_text(std::string_view toml, const std::string& file);
+
+// Says what is wrong with TOML's syntax: toml++'s words, and the way out for the mistakes that people make most.
+
+/// The message shows no value, because a half written one may be a secret, and no client's key or hash that stands in
+/// place of a name.
+SettingsError syntax_error(const std::string& file, const toml::parse_error& error);
+
+// Keys that earlier versions had, and what holds now. A file that still has one is refused with that sentence.
+
+struct GoneKey {
+  std::string_view table;  ///< The last part of the table's name: "health" for [health] and [pool.health].
+  std::string_view key, now;
+};
+
+inline constexpr GoneKey gone_keys[] = {
+    {"server", "replica_header", "answers always name their replica in x-weir-replica"},
+    {"metrics", "ready_needs_replica", "/-/ready is about weir alone, and weir_replica_state tells of replicas"},
+    {"limits", "request_head", "request line and headers have 64 KiB together"},
+    {"limits", "read_ahead", "weir holds 1 MiB for a slow client, and buffer_memory bounds all of them together"},
+    {"limits", "buffer_share", "an address or a key may have a quarter of buffer_memory"},
+    {"limits", "idle_upstream_connections", "32 are kept for each replica and thread, and upstream_idle says how long"},
+    {"limits", "head_time", "a request's head has 10 s to come"},
+    {"limits", "body_time", "a body may make no progress for half of client_stall"},
+    {"limits", "body_rate", "a body has to keep up 1 KiB a second"},
+    {"limits", "answer_rate", "a client has to take 256 bytes a second of its answer"},
+    {"limits", "handshake_time", "a TLS handshake has 10 s"},
+    {"limits", "handshakes", "each thread has 1024 at a time, and closes the oldest that waits for its client"},
+    {"limits", "client_idle", "a connection stays open for 75 s without a request"},
+    {"limits", "accept_hold", "a stream's head waits up to 10 s for the first event"},
+    {"health", "down_after", "three failed probes in a row take a replica out; interval says how soon that is"},
+    {"health", "up_after", "one passed probe brings a replica back, and it starts slowly"},
+    {"engine", "interval", "an engine's page is read as often as it is probed: interval in [health]"},
+    {"engine", "timeout", "a page may take as long as a probe: timeout in [health]"},
+    {"engine", "names", "weir knows the names of the figures of all engines"},
+    {"pool", "decode_weight", "least_queued_tokens weighs seconds, which it learns from the replicas' answers"},
+    {"pool", "prefix_isolation", "with server.api_keys the prompts of a client's own key count for it, else all"},
+    {"pool", "queue_bytes", "waiting bodies may have 256 MiB together"},
+    {"replica", "inject_usage", "weir finds out whether a replica refuses; inject_usage in [measure] is for all"},
+    {"replica", "inject_continuous_usage", "that in [measure] is for all replicas"},
+    {"shadow", "max_in_flight", "64 mirrored requests are under way at most"},
+    {"shadow", "max_queued_tokens", "200,000 prompt tokens wait in a shadow's replicas at most"},
+    {"shadow", "key", "a sample has all turns of a conversation or none"},
+    {"shadow", "on_client_abort", "a mirrored request ends when its client leaves"},
+    {"shadow", "max_pairs", "set stop_after, or switch the shadow off when it has told enough"},
+    {"rollout", "unknown_limit", "a step pauses whose gate stays unknown for 3 h"},
+};
+
+/// Returns what holds in place of a key; "" if there was no such key.
+constexpr std::string_view what_holds_now(std::string_view table, std::string_view key) {
+  for (const auto& gone : gone_keys)
+    if (gone.table == table && gone.key == key) return gone.now;
+  return {};
+}
 
 }  // namespace weir::config

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/pools.hpp"
 #include "config/settings.hpp"
 #include "config/table_reader.hpp"
 
@@ -21,5 +22,13 @@ void list_rollouts(const Settings& settings, Report& report);
 std::string percent(double share);
 /// Returns a step as the settings write it: "shadow 20m", "5% 10m", "100%".
 std::string to_text(const Rollout::Step& step);
+
+// Reads the [[shadow]] tables of a settings file, and checks the rules that hold between them and the pools.
+
+std::vector<Shadow> read_shadows(TableReader& file, ReplicaReading& replicas, const std::vector<Pool>& pools,
+                                 const Defaults& defaults, Report& report);
+
+/// Adds shadows and their replicas to the report's listing.
+void list_shadows(const std::vector<Shadow>& shadows, ReplicaReading& replicas, Report& report);
 
 }  // namespace weir::config

@@ -8,10 +8,16 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
+
+#include "config/values.hpp"
 
 namespace weir::config {
 namespace {
@@ -33,7 +39,7 @@ constexpr std::string_view it_is =
 std::optional<std::string> begin_of(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return std::nullopt;
-  struct stat status {};
+  struct stat status{};
   std::array<char, longest_secret + 3> part{};
   std::optional<std::string> text(std::in_place);
   if (::fstat(file, &status) != 0) text.reset();
@@ -70,7 +76,7 @@ bool all_may_enter(const std::filesystem::path& file) {
 std::vector<std::string> exposed_secrets(const std::vector<std::string>& files) {
   std::vector<std::string> lines;
   for (const auto& file : files) {
-    struct stat status {};
+    struct stat status{};
     if (::stat(file.c_str(), &status) != 0 || (status.st_mode & (S_IROTH | S_IWOTH)) == 0 || !all_may_enter(file))
       continue;
     const auto* const verb = (status.st_mode & S_IROTH) == 0   ? "alter"
@@ -105,5 +111,132 @@ Parsed<std::string> SecretFile::operator()(const toml::node& node) const {
   return Problem{std::string(text->empty() ? "the file is empty" : "the file holds something else") + "; put " +
                  std::string(what) + " into it, in one line: " + std::string(it_is)};
 }
+
+namespace {
+
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+/// Returns why a path cannot be such a file, or "" if it may be. The path is checked before it is opened, because a
+/// pipe would keep its reader waiting.
+std::string not_a_file(const std::string& path, const KindOfFile& kind) {
+  namespace fs = std::filesystem;
+  const auto write_them = "; write the " + std::string(kind.holds) + " to a file and name that";
+  if (path == "-") return "standard input is not read" + write_them;
+  std::error_code error;
+  switch (fs::status(path, error).type()) {
+    case fs::file_type::directory:
+      return "it is a directory; name the file in it, such as \"" + (fs::path(path) / kind.usual_name).string() + '"';
+    case fs::file_type::fifo:
+      return "it is a pipe" + write_them;
+    case fs::file_type::character:
+    case fs::file_type::block:
+      return "it is a device" + write_them;
+    case fs::file_type::socket:
+      return "it is a socket" + write_them;
+    default:
+      return {};  // If the file is not there, opening it gives the best error.
+  }
+}
+
+}  // namespace
+
+Parsed<std::string> read_text_file(const std::string& path, const KindOfFile& kind) {
+  const auto system_says = [](int error) { return Problem{std::error_code(error, std::generic_category()).message()}; };
+  if (auto why = not_a_file(path, kind); !why.empty()) return Problem{std::move(why)};
+  const File file(std::fopen(path.c_str(), "rbe"), &std::fclose);
+  if (!file) return system_says(errno);
+  std::string text;
+  std::array<char, 16'384> part;
+  while (const auto length = std::fread(part.data(), 1, part.size(), file.get())) {
+    text.append(part.data(), length);
+    if (text.size() > kind.most_mib * 1024 * 1024)
+      return Problem{"it is larger than " + std::to_string(kind.most_mib) + " MiB"};
+  }
+  if (std::ferror(file.get()) != 0) return system_says(errno);
+  return text;
+}
+
+namespace {
+
+constexpr std::string_view opening = "${";
+
+bool is_variable(std::string_view name) {
+  constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_", digits = "0123456789";
+  return !name.empty() && digits.find(name.front()) == std::string_view::npos &&
+         name.find_first_not_of(std::string(letters) + std::string(digits)) == std::string_view::npos;
+}
+
+class Replacing {
+ public:
+  explicit Replacing(Report& report) : report_(report) {}
+
+  /// `title` is the table's, as errors name it.
+  void table(toml::table& table, const std::string& path, bool in_list) {
+    const auto title = path.empty() ? "" : in_list ? "[[" + path + "]] " : '[' + path + "] ";
+    for (auto&& [key, value] : table) {
+      const std::string name(key.str());
+      visit(value, title + show_key(name), path.empty() ? name : path + '.' + name, false);
+    }
+  }
+
+ private:
+  void visit(toml::node& node, const std::string& shown_key, const std::string& path, bool in_list) {
+    if (auto* const inner = node.as_table()) return table(*inner, path, in_list);
+    if (auto* const list = node.as_array()) {
+      for (auto& one : *list) visit(one, shown_key, path, true);
+      return;
+    }
+    auto* const text = node.as_string();
+    if (text == nullptr || text->get().find(opening) == std::string::npos) return;
+    if (auto put = put_together(node, text->get(), shown_key)) {
+      report_.note_written(node, text->get());
+      text->get() = std::move(*put);
+    } else {
+      report_.give_up(node);
+    }
+  }
+
+  std::optional<std::string> put_together(const toml::node& node, std::string_view text, const std::string& key) {
+    const auto refuse = [&](const std::string& problem) { report_.add(node.source().begin, key + ": " + problem); };
+    std::string out;
+    bool right = true;
+    while (!text.empty()) {
+      const auto at = text.find(opening);
+      const auto before = text.substr(0, at);
+      out.append(before);
+      if (at == std::string_view::npos) break;
+      text.remove_prefix(at + opening.size());
+      if (before.ends_with('$')) {
+        out.append("{");
+        continue;
+      }
+      const auto end = text.find('}');
+      const auto name = text.substr(0, end);
+      if (end == std::string_view::npos || !is_variable(name)) {
+        refuse(
+            "holds a \"${\" that names no variable of the environment; write \"${NAME}\" with letters, digits and _, "
+            "or "
+            "\"$${\" for a \"${\" that stands for itself");
+        return std::nullopt;
+      }
+      text.remove_prefix(end + 1);
+      const std::string variable(name);
+      if (const char* const value = std::getenv(variable.c_str())) {
+        out.append(value);
+      } else {
+        refuse("the environment has no variable " + variable +
+               "; set it where weir is started, or write the value here");
+        right = false;
+      }
+    }
+    return right ? std::optional(out) : std::nullopt;
+  }
+
+  Report& report_;
+};
+
+}  // namespace
+
+void put_environment(toml::table& root, Report& report) { Replacing(report).table(root, "", false); }
 
 }  // namespace weir::config

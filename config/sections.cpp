@@ -5,7 +5,7 @@
 
 #include "config/address.hpp"
 #include "config/keys.hpp"
-#include "config/text_file.hpp"
+#include "config/secret.hpp"
 #include "config/tls.hpp"
 #include "config/values.hpp"
 

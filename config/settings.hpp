@@ -7,14 +7,41 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "config/shared_list.hpp"
-
 namespace weir::config {
+
+template <class T>
+class SharedList {
+ public:
+  SharedList() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): a list is given as a vector or in braces.
+  SharedList(std::vector<T> all) : all_(std::make_shared<const std::vector<T>>(std::move(all))) {}
+  SharedList(std::initializer_list<T> all) : SharedList(std::vector<T>(all)) {}
+
+  const std::vector<T>& all() const {
+    static const std::vector<T> none;
+    return all_ ? *all_ : none;
+  }
+  auto begin() const { return all().begin(); }
+  auto end() const { return all().end(); }
+  std::size_t size() const { return all().size(); }
+  bool empty() const { return all().empty(); }
+  const T& operator[](std::size_t at) const { return all()[at]; }
+  /// Tells when the last copy has gone.
+  std::weak_ptr<const std::vector<T>> watch() const { return all_; }
+
+  bool operator==(const SharedList& other) const { return all_ == other.all_ || all() == other.all(); }
+
+ private:
+  std::shared_ptr<const std::vector<T>> all_;
+};
 
 using Seconds = std::chrono::duration<double>;
 
@@ -107,8 +134,8 @@ struct MetricsListener {
 struct AdminListener {
   std::optional<ListenAddress> listen = ListenAddress{"127.0.0.1", 9091};  ///< Off loopback it needs a token. If it is
                                                                            ///< absent, the listener is off.
-  std::string token{};  ///< Requests must carry it; "" means that none is needed. No log, error or page shows it.
-  std::string state{};  ///< The directory in which rollouts keep their state; "" means none.
+  std::string token{};    ///< Requests must carry it; "" means that none is needed. No log, error or page shows it.
+  std::string state{};    ///< The directory in which rollouts keep their state; "" means none.
   std::string reports{};  ///< weir writes a report into this directory when it stops being ready; "" means none.
   bool operator==(const AdminListener&) const = default;
 };
@@ -146,8 +173,8 @@ struct FixedLimits {
 /// Sizes are in bytes, times in seconds. docs/reference/settings.md says what each limit guards against.
 struct Limits : FixedLimits {
   std::size_t request_body = 16 * 1024 * 1024;
-  std::size_t connections = 10'000;         ///< The most client connections of all listeners together.
-  std::size_t connections_per_address = 0;  ///< The most connections of one client address; 0 means any number.
+  std::size_t connections = 10'000;               ///< The most client connections of all listeners together.
+  std::size_t connections_per_address = 0;        ///< The most connections of one client address; 0 means any number.
   std::size_t buffer_memory = 512 * 1024 * 1024;  ///< The most memory for everything that grows with peers.
   double handshake_cpu = 0.25;                    ///< The handshakes of one address may take so many CPUs; 0: any.
   Seconds client_stall{120};                      ///< A client may take nothing of an answer for so long.
@@ -185,9 +212,9 @@ struct Replica {
   bool expand = false;
   double weight = 1.0;  ///< > 0.
   std::optional<double> cost_per_hour;
-  std::optional<std::uint64_t> kv_tokens;       ///< The replica's KV cache holds so many tokens.
-  std::optional<std::uint64_t> max_context;     ///< The most tokens of a request, prompt and output together.
-  std::optional<std::uint32_t> max_in_flight;   ///< The replica takes so many requests at a time.
+  std::optional<std::uint64_t> kv_tokens;      ///< The replica's KV cache holds so many tokens.
+  std::optional<std::uint64_t> max_context;    ///< The most tokens of a request, prompt and output together.
+  std::optional<std::uint32_t> max_in_flight;  ///< The replica takes so many requests at a time.
   /// The key that is sent in place of a client's credential; "" means none. No log, error or page shows the key.
   std::string api_key;
   std::optional<std::uint64_t> max_queued_tokens{};  ///< The most prompt tokens that wait in the replica.
@@ -255,7 +282,7 @@ struct Pool {
   std::string name;                 ///< Unique in the file.
   std::vector<std::string> models;  ///< An empty list means any model.
   Policy policy = Policy::least_queued_tokens;
-  bool prefix_aware = true;     ///< With least_queued_tokens, what a replica has computed before costs nothing.
+  bool prefix_aware = true;  ///< With least_queued_tokens, what a replica has computed before costs nothing.
   PrefixIsolation prefix_isolation = PrefixIsolation::none;  ///< `key` where clients have keys.
   std::vector<Replica> replicas;
   Health health{};

@@ -1,14 +1,16 @@
 #include "config/table_reader.hpp"
 
+#include <toml++/toml.h>
+
 #include <algorithm>
 #include <iterator>
 #include <tuple>
 
-#include "config/gone.hpp"
-#include "config/key_shape.hpp"
-#include "config/nearest.hpp"
+#include "config/command_line.hpp"
+#include "config/keys.hpp"
+#include "config/load.hpp"
 #include "config/secret.hpp"
-#include "config/show.hpp"
+#include "config/values.hpp"
 
 namespace weir::config {
 namespace {
@@ -191,6 +193,26 @@ const toml::node* TableReader::read_secret_or_file(std::string_view key, std::st
   if (written != nullptr) report_.note_secret(*written);
   if (in_file != nullptr) report_.note_secret_file(in_file->ref<std::string>());
   return written != nullptr ? written : in_file;
+}
+
+SettingsError blame(const std::string& file, const std::string& table, std::string_view key, std::string_view problem) {
+  const auto title = '[' + table + ']';
+  const auto text = read_text_file(file, file_of_settings);
+  if (const auto* const toml = std::get_if<std::string>(&text)) {
+    try {
+      auto root = toml::parse(*toml, std::string_view(file));
+      Report report(file);
+      put_environment(root, report);
+      const auto* const found = root.get_as<toml::table>(table);
+      if (const auto* const node = found == nullptr ? nullptr : found->get(key)) {
+        TableReader(title, *found, report).blame(key, *node, problem);
+        return report.take().back();
+      }
+    } catch (const toml::parse_error&) {
+      // The file was written meanwhile.
+    }
+  }
+  return {file, 0, 0, title + ' ' + std::string(key) + ": " + std::string(problem)};
 }
 
 }  // namespace weir::config

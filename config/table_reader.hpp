@@ -7,6 +7,8 @@
 #pragma once
 
 #include <toml++/toml.h>
+
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
@@ -21,10 +23,54 @@
 
 #include "config/difference.hpp"
 #include "config/load.hpp"
-#include "config/parsed.hpp"
-#include "config/reference.hpp"
+#include "config/values.hpp"
 
 namespace weir::config {
+
+/// The text of a key or a table in the reference, in Markdown: one to three short sentences. A key without a text does
+/// not compile.
+class About {
+ public:
+  template <std::size_t size>
+  consteval About(const char (&text)[size], bool is_required = false)
+      : text_(text, size - 1), is_required_(is_required) {
+    if (size < 2) throw "the text is missing";
+  }
+  /// The same text, of a key that has to be there.
+  constexpr About(const About& other, bool is_required) : text_(other.text_), is_required_(is_required) {}
+  constexpr std::string_view text() const { return text_; }
+  constexpr bool is_required() const { return is_required_; }
+
+ private:
+  std::string_view text_;
+  bool is_required_;
+};
+
+/// Stands for the text of a key whose file has no generated reference: experiments of weir-lab.
+inline constexpr About described_elsewhere{"Its guide describes it."};
+
+struct ReferenceKey {
+  std::string name;
+  std::string value;          ///< The kind of its values, with range or words: "time, 1ms to 24h".
+  std::string initial_value;  ///< As it is written in the file; "" if the key is off unless it is set.
+  bool is_required = false;
+  std::string text;
+  bool operator==(const ReferenceKey&) const = default;
+};
+
+struct ReferenceTable {
+  std::string title;  ///< As it is written in the file: "[limits]", "[[pool.replica]]".
+  std::string text;
+  std::vector<ReferenceKey> keys;
+};
+
+using Reference = std::vector<ReferenceTable>;
+
+/// Returns all tables of a settings file.
+Reference settings_reference();
+
+/// Returns the tables of the file that `server.api_keys` names.
+Reference keys_reference();
 
 /// Stands for a table that is not in the file.
 inline const toml::table no_table;
@@ -113,8 +159,7 @@ class TableReader {
   /// the table's own.
   template <class Kind>
   const toml::node* read_name(std::string& name, const Kind& kind, Places& taken, std::string_view why,
-                              const About& about,
-                              std::string_view why_unique = "names are unique in the file");
+                              const About& about, std::string_view why_unique = "names are unique in the file");
 
   /// Reads a list of such values; a single value stands for a list of one. Calls `accept(node, value)` for each right
   /// one. `values` has those that stand where the key is absent.
@@ -301,5 +346,11 @@ const toml::node* TableReader::read_list_or(Shown shown, std::string_view key, c
   }
   return node;
 }
+
+// Blames a value of a settings file for what only the program at work can find out.
+
+/// Returns an error about `key` of the table [`table`], as load_file() would give it. The file is read again; without
+/// the key there, or if it cannot be read any more, no line is named.
+SettingsError blame(const std::string& file, const std::string& table, std::string_view key, std::string_view problem);
 
 }  // namespace weir::config

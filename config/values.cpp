@@ -1,12 +1,16 @@
 #include "config/values.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <utility>
 
 #include "config/address.hpp"
-#include "config/network.hpp"
-#include "config/nearest.hpp"
-#include "config/quantity.hpp"
-#include "config/url.hpp"
+#include "config/command_line.hpp"
+#include "config/controls.hpp"
 
 namespace weir::config {
 namespace {
@@ -110,8 +114,10 @@ Parsed<SessionBy> read_session_by(const toml::node& node) {
     if (word.starts_with(body) && word.substr(body.size()) == member) return SessionBy{What::body, std::string(member)};
     members.append(members.empty() ? "\"body:" : ", \"body:").append(member).append("\"");
   }
-  return Problem{"must be \"key\" for the client's key, \"header:NAME\" for a header of its request, such as "
-                 "\"header:x-session-id\", or a member of its JSON: " + members};
+  return Problem{
+      "must be \"key\" for the client's key, \"header:NAME\" for a header of its request, such as "
+      "\"header:x-session-id\", or a member of its JSON: " +
+      members};
 }
 
 Parsed<ListenAddress> read_address(const toml::node& node) {
@@ -144,8 +150,8 @@ Parsed<std::string> read_origin(const toml::node& node) {
     return is_lower(c) || std::string_view("-._~:[]").find(c) != std::string_view::npos;
   };
   const auto authority = colon == word.npos ? std::string_view() : word.substr(colon + 3);
-  const bool default_port = (scheme == "http" && authority.ends_with(":80")) ||
-                            (scheme == "https" && authority.ends_with(":443"));
+  const bool default_port =
+      (scheme == "http" && authority.ends_with(":80")) || (scheme == "https" && authority.ends_with(":443"));
   if (!scheme.empty() && !authority.empty() && word.size() <= longest && !default_port &&
       std::ranges::all_of(scheme, in_scheme) && std::ranges::all_of(authority, in_authority))
     return std::string(word);
@@ -244,6 +250,145 @@ Problem not_one_of(std::span<const std::string_view> words, const toml::node& no
 
 Problem not_whole(std::int64_t least, std::int64_t most) {
   return Problem{"must be a whole number from " + std::to_string(least) + " to " + std::to_string(most)};
+}
+
+namespace {
+
+// Units stand in order of size, so that formatting from the back finds the largest unit that divides.
+constexpr std::pair<std::string_view, std::int64_t> times[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}};
+constexpr std::pair<std::string_view, std::int64_t> binary_sizes[] = {
+    {"B", 1}, {"KiB", 1LL << 10}, {"MiB", 1LL << 20}, {"GiB", 1LL << 30}};
+constexpr std::pair<std::string_view, std::int64_t> decimal_sizes[] = {
+    {"KB", 1000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}};
+
+struct NumberAndUnit {
+  std::string_view number, unit;
+};
+
+NumberAndUnit split(std::string_view text) {
+  const auto end_of_number = text.find_first_not_of("0123456789.");
+  if (end_of_number == std::string_view::npos) return {text, {}};
+  auto unit = text.substr(end_of_number);
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  return {text.substr(0, end_of_number), unit};
+}
+
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  // from_chars takes "-1" and ".5", but a quantity begins with a digit.
+  if (text.empty() || text.front() < '0' || text.front() > '9') return {};
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return {};
+  return number;
+}
+
+template <class Units>
+std::optional<std::int64_t> unit_in(std::string_view text, const Units& units) {
+  for (const auto& [name, factor] : units) {
+    if (name == text) return factor;
+  }
+  return {};
+}
+
+template <class Units>
+std::string format_whole(std::int64_t amount, const Units& units) {
+  if (amount == 0) return "0";
+  for (auto unit = std::rbegin(units); unit != std::rend(units); ++unit) {
+    if (amount % unit->second == 0) return std::to_string(amount / unit->second) + std::string(unit->first);
+  }
+  return std::to_string(amount);
+}
+
+}  // namespace
+
+std::optional<Seconds> parse_duration(std::string_view text) {
+  const auto [number_text, unit_text] = split(text);
+  const auto number = number_in<double>(number_text);
+  const auto milliseconds = unit_in(unit_text, times);
+  if (!number || !milliseconds) return {};
+  const double seconds = *number * (static_cast<double>(*milliseconds) / 1000);
+  if (!std::isfinite(seconds)) return {};
+  return Seconds{seconds};
+}
+
+std::optional<std::int64_t> parse_size(std::string_view text) {
+  const auto [number_text, unit_text] = split(text);
+  const auto number = number_in<std::int64_t>(number_text);
+  auto bytes = unit_in(unit_text, binary_sizes);
+  if (!bytes) bytes = unit_in(unit_text, decimal_sizes);
+  if (!number || !bytes || *number > std::numeric_limits<std::int64_t>::max() / *bytes) return {};
+  return *number * *bytes;
+}
+
+std::string format_duration(Seconds time) { return format_whole(std::llround(time.count() * 1000), times); }
+
+std::string format_size(std::int64_t bytes) { return format_whole(bytes, binary_sizes); }
+
+std::string format_number(double number) {
+  std::array<char, 400> text;  // The largest double has 309 digits before its point.
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  return error == std::errc{} ? std::string(text.data(), end) : std::string();
+}
+
+namespace {
+
+constexpr std::size_t longest_shown = 80;  // These bytes are enough for a URL, and keep an error on one line.
+
+std::string_view cut(std::string_view text) {
+  if (text.size() <= longest_shown) return text;
+  std::size_t length = longest_shown;
+  const auto continues = [&](std::size_t i) { return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80; };
+  while (length > 0 && continues(length)) --length;  // The cut must not be within a UTF-8 character.
+  return text.substr(0, length);
+}
+
+std::string in_quotes(std::string_view text) {
+  const auto shown = cut(text);
+  return '"' + one_line(shown) + (shown.size() < text.size() ? "...\"" : "\"");
+}
+
+std::string number(double value) {
+  std::array<char, 32> text;
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  std::string result(text.data(), end);
+  if (result.find_first_not_of("-0123456789") == std::string::npos)
+    result += ".0";  // This keeps 1.0 from being shown
+                     // as 1.
+  return result;
+}
+
+}  // namespace
+
+std::string one_line(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const auto control = control_size(text);
+    if (control > 0)
+      append_escaped(result, text, control, true);
+    else
+      result += text.front();
+    text.remove_prefix(std::max<std::size_t>(control, 1));
+  }
+  return result;
+}
+
+std::string show_text(std::string_view text) { return in_quotes(without_credentials(text)); }
+
+std::string show(const toml::node& value) {
+  if (const auto* text = value.as_string()) return show_text(text->get());
+  if (const auto* whole = value.as_integer()) return std::to_string(whole->get());
+  if (const auto* floating = value.as_floating_point()) return number(floating->get());
+  if (const auto* boolean = value.as_boolean()) return boolean->get() ? "true" : "false";
+  if (const auto* list = value.as_array()) return list->empty() ? "[]" : "[...]";
+  return value.is_table() ? "{...}" : "a date or time";
+}
+
+std::string show_key(std::string_view key) {
+  constexpr std::string_view bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+  const bool is_bare =
+      !key.empty() && key.size() <= longest_shown && key.find_first_not_of(bare) == std::string_view::npos;
+  return is_bare ? std::string(key) : in_quotes(without_credentials(key));
 }
 
 }  // namespace weir::config

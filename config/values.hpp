@@ -4,6 +4,7 @@
 #pragma once
 
 #include <toml++/toml.h>
+
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -13,12 +14,36 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
-#include "config/parsed.hpp"
-#include "config/quantity.hpp"
 #include "config/settings.hpp"
 
 namespace weir::config {
+
+/// Says why a value is refused, as the end of "KEY = VALUE: ...": what it must be and what to write instead.
+struct Problem {
+  std::string text;
+};
+
+template <class T>
+using Parsed = std::variant<T, Problem>;
+
+// Reads and writes times and sizes as text, such as "250ms" and "16MiB": one number and one unit, with at most a space
+// between them.
+
+/// Reads "250ms", "1.5s", "5m", "2h". Returns nothing if the text is no such time. A time is finite and not negative.
+std::optional<Seconds> parse_duration(std::string_view text);
+
+/// Reads "512B", "64KiB", "1MB" (1000 * 1000), in whole numbers only. Returns nothing if the text is no such size or is
+/// beyond 2^63.
+std::optional<std::int64_t> parse_size(std::string_view text);
+
+/// Returns the shortest text that the functions above read back; "0" for zero.
+std::string format_duration(Seconds time);
+std::string format_size(std::int64_t bytes);
+
+/// Returns a number without an exponent, as short as it reads back: "0.001", "1000".
+std::string format_number(double number);
 
 /// A kind for which functions are enough. `type` and `range` describe it in the reference.
 template <class T>
@@ -141,5 +166,19 @@ Parsed<Enum> OneOf<Enum, N>::operator()(const toml::node& node) const {
   }
   return not_one_of(known, node);
 }
+
+// Shows in an error what stands in the file: short, on one line, without control characters, without passwords.
+
+/// Shows a value, about as it was written; lists and tables only as "[...]" and "{...}".
+std::string show(const toml::node& value);
+
+/// Shows text in quotes.
+std::string show_text(std::string_view text);
+
+/// Shows a key: bare if TOML allows that, else in quotes.
+std::string show_key(std::string_view key);
+
+/// Returns any text with its control characters escaped, as in TOML.
+std::string one_line(std::string_view text);
 
 }  // namespace weir::config

@@ -12,20 +12,18 @@
 #include <utility>
 
 #include "config/address.hpp"
-#include "config/blame.hpp"
 #include "config/command_line.hpp"
 #include "config/load.hpp"
-#include "config/option_checks.hpp"
-#include "config/quantity.hpp"
 #include "config/secret.hpp"
-#include "proxy/compare/compare.hpp"
+#include "config/table_reader.hpp"
+#include "config/values.hpp"
 #include "proxy/commands/commands.hpp"
+#include "proxy/compare/compare.hpp"
 #include "proxy/keys/new_key.hpp"
 #include "proxy/probe/probe.hpp"
 #include "proxy/reference/reference.hpp"
-#include "proxy/serve/announcement.hpp"
-#include "proxy/serve/log_setup.hpp"
 #include "proxy/serve/server.hpp"
+#include "proxy/serve/start.hpp"
 #include "proxy/top/top.hpp"
 
 /// jemalloc reads it at the start; MALLOC_CONF of the environment has precedence. One arena and small caches of threads

@@ -25,7 +25,7 @@
 #include <tuple>
 #include <vector>
 
-#include "balancer/policy/policy.hpp"
+#include "balancer/policy/policies.hpp"
 
 namespace weir::balancer::policy {
 
@@ -48,7 +48,7 @@ class LeastQueuedTokens final : public Policy {
   std::size_t choose(const Job& job, std::span<const ReplicaView> replicas, Random& random) override;
 
  private:
-  std::vector<double> scores_;        ///< Both are kept for their memory.
+  std::vector<double> scores_;       ///< Both are kept for their memory.
   std::vector<std::uint32_t> busy_;  ///< Requests in flight, and failures of the last second.
 };
 

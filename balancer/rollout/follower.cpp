@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
-#include "metrics/compare/samples/attainment.hpp"
+#include "metrics/compare/samples/sample.hpp"
 
 namespace weir::balancer::rollout {
 namespace {
@@ -160,6 +161,29 @@ Counts Follower::judge(const Ended& ended, const config::Slo* slo, Moment now) {
   }
   judged_ = now;
   return counts;
+}
+
+namespace mc = metrics::compare;
+
+SplitGate::SplitGate(std::shared_ptr<Names> names, std::span<const Sample* const> ended, const SplitSides& sides)
+    : names_(std::move(names)) {
+  const auto pool = names_->of(sides.pool), candidate = names_->of(sides.candidate);
+  const auto stable = names_->of(sides.stable);
+  for (const auto* const sample : ended) {
+    if (sample->role != metrics::Role::primary || sample->pool != pool || sample->config == 0) continue;
+    samples_.push_back(*sample);
+    if (sample->config != candidate) samples_.back().config = stable;
+  }
+  options_.a = {mc::sides::By::config, stable, metrics::Role::primary};
+  options_.b = {mc::sides::By::config, candidate, metrics::Role::primary};
+  options_.slo = sides.slo;
+}
+
+Judged SplitGate::judge() const {
+  Judged judged;
+  judged.comparison = mc::comparison::compare(samples_, *names_, options_);
+  judged.gate = mc::comparison::gate_of(judged.comparison);
+  return judged;
 }
 
 }  // namespace weir::balancer::rollout

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,7 +16,8 @@
 
 #include "balancer/pool.hpp"
 #include "balancer/rollout/machine.hpp"
-#include "metrics/compare/comparison/gate.hpp"
+#include "metrics/compare/comparison/comparison.hpp"
+#include "metrics/compare/comparison/conclusion.hpp"
 #include "metrics/compare/samples/sample.hpp"
 
 namespace weir::balancer::rollout {
@@ -72,11 +74,11 @@ class Follower {
   std::optional<config::Seconds> longest_wait(const Ended& ended, Moment now);
   Counts judge(const Ended& ended, const config::Slo* slo, Moment now);
 
-  SplitFigures counted_;     ///< The pool's counts at the last look.
-  Moment judged_{};          ///< The samples until then have been judged by the objective.
+  SplitFigures counted_;  ///< The pool's counts at the last look.
+  Moment judged_{};       ///< The samples until then have been judged by the objective.
   Moment step_began_{};
   std::unordered_map<std::uint64_t, bool> conversations_;  ///< Those of the step that were judged; true if one missed.
-  std::uint64_t step_ = 0;   ///< Grows with each step and reload.
+  std::uint64_t step_ = 0;                                 ///< Grows with each step and reload.
   std::optional<Word> gate_{};
   std::string gate_why_;
   std::string gate_answers_;
@@ -84,6 +86,40 @@ class Follower {
   Moment next_gate_{};
   std::optional<config::Seconds> wait_{};
   Moment next_wait_{};
+};
+
+// The gate of a live step: whether the requests of the candidate's side of a split did worse than those of the others.
+
+/// The gate's word and the comparison that it is about.
+struct Judged {
+  metrics::compare::comparison::GateResult gate;
+  metrics::compare::comparison::Comparison comparison;
+};
+
+/// The figures by which a split is judged.
+struct SplitSides {
+  std::string pool;
+  std::string candidate;           ///< Its `config`.
+  std::string stable;              ///< What the others are called together: their `config`, or a name for several.
+  std::optional<config::Slo> slo;  ///< The objective whose misses count.
+};
+
+/// A copy of the samples of a step, to be judged on another thread.
+class SplitGate {
+ public:
+  using Names = metrics::compare::samples::Names;
+  using Sample = metrics::compare::samples::Sample;
+
+  /// `ended` are the requests since the step began; those of other pools and of shadows are left out.
+  SplitGate(std::shared_ptr<Names> names, std::span<const Sample* const> ended, const SplitSides& sides);
+
+  /// Compares both sides.
+  Judged judge() const;
+
+ private:
+  std::shared_ptr<Names> names_;
+  std::vector<Sample> samples_;
+  metrics::compare::comparison::Options options_;
 };
 
 }  // namespace weir::balancer::rollout

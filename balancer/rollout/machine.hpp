@@ -11,6 +11,8 @@
 // that is because answers differ. A pause keeps the share.
 #pragma once
 
+#include <simdjson.h>
+
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -21,11 +23,37 @@
 #include <variant>
 #include <vector>
 
-#include "balancer/rollout/evidence.hpp"
 #include "config/settings.hpp"
 #include "metrics/moment.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::balancer::rollout {
+
+/// Requests and events of both sides.
+struct Counts {
+  std::uint64_t candidate = 0, candidate_bad = 0;
+  std::uint64_t stable = 0, stable_bad = 0;
+
+  /// A request of before may turn out to be an event only now. It then counts among these requests.
+  Counts& operator+=(const Counts& more);
+  bool operator==(const Counts&) const = default;
+};
+
+/// Events of conversations, each counted once, and for the side that was drawn for it. So its side has the intended
+/// share as its probability, however many requests it has and wherever these went.
+struct Drawn {
+  std::uint64_t candidate = 0, stable = 0;
+
+  Drawn& operator+=(const Drawn& more);
+  bool operator==(const Drawn&) const = default;
+};
+
+/// So many requests' worth of the intended share are added to what was counted: the first few requests say little of p.
+inline constexpr double requests_of_intended_share = 20;
+
+/// Returns the evidence, above 0. `intended` is the share that the candidate is to get.
+double evidence(const Counts& counts, double intended);
+double evidence(const Drawn& drawn, double share);
 
 using metrics::Moment;
 
@@ -52,9 +80,9 @@ enum class Reason : std::uint8_t {
   abort,
   settings,  ///< A reload changed the steps or the candidate.
 };
-inline constexpr std::array<std::string_view, 15> reason_names{"start",    "pass",     "promote",  "pause", "unknown",
-                                                               "resume",   "worse",    "answers",  "failures", "misses",
-                                                               "refusals", "hangs",    "out",      "abort", "settings"};
+inline constexpr std::array<std::string_view, 15> reason_names{"start",    "pass",  "promote", "pause",    "unknown",
+                                                               "resume",   "worse", "answers", "failures", "misses",
+                                                               "refusals", "hangs", "out",     "abort",    "settings"};
 static_assert(reason_names.size() == static_cast<std::size_t>(Reason::settings) + 1);
 constexpr std::string_view name_of(Reason reason) { return reason_names[static_cast<std::size_t>(reason)]; }
 
@@ -162,5 +190,16 @@ class Machine {
   std::optional<Moment> failures_began_;
   std::optional<Moment> last_tick_;
 };
+
+// A rollout's standing as JSON: in the file that outlasts a restart, and in /api/rollout, from which `weir rollout
+// status` reads it.
+
+/// Writes the members of a standing into the object that is open. The step has no member: the share tells it, also
+/// among steps that a reload has changed. The evidence is for readers; standing_in() passes over it.
+void write_standing(metrics::wire::JsonWriter& json, const Standing& standing);
+
+/// Reads a standing from an object that may have other members too. Returns nothing if it is not as write_standing()
+/// writes it.
+std::optional<Standing> standing_in(simdjson::dom::element object);
 
 }  // namespace weir::balancer::rollout

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "balancer/story/status.hpp"
+#include "balancer/story/attempt.hpp"
 
 namespace weir::balancer::story {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "balancer/story/status.hpp"
+#include "balancer/story/attempt.hpp"
 
 namespace weir::balancer::story {
 namespace {

@@ -33,8 +33,8 @@
 #include <variant>
 #include <vector>
 
+#include "balancer/affinity.hpp"
 #include "balancer/evidence.hpp"
-#include "balancer/homes.hpp"
 #include "balancer/pool.hpp"
 #include "balancer/split.hpp"
 #include "balancer/story/attempt.hpp"
@@ -88,15 +88,15 @@ class Story {
     std::shared_ptr<const metrics::wire::PromptPrefix> prefix{};  ///< Freed once an answer is on its way.
     Caller caller{};
     std::uint64_t fair_key = 0;  ///< See PlacementRequest.
-    double share = 1;           ///< See PlacementRequest.
-    std::uint64_t bytes = 0;    ///< The size of the body.
-    std::uint64_t lot = 0;      ///< See PlacementRequest.
-    bool repeatable = false;    ///< An inference: it may go to several replicas. Anything else is sent once.
-    bool leaves_hung = false;   ///< The attempt ends when its replica is found to hang.
+    double share = 1;            ///< See PlacementRequest.
+    std::uint64_t bytes = 0;     ///< The size of the body.
+    std::uint64_t lot = 0;       ///< See PlacementRequest.
+    bool repeatable = false;     ///< An inference: it may go to several replicas. Anything else is sent once.
+    bool leaves_hung = false;    ///< The attempt ends when its replica is found to hang.
     /// The hash of an id under which some replica keeps state that the request is about. 0: none.
     std::uint64_t state = 0;
-    Ties ties{};             ///< See PlacementRequest.
-    bool hands_out = false;  ///< The replica may keep state under the id of its answer.
+    Ties ties{};                ///< See PlacementRequest.
+    bool hands_out = false;     ///< The replica may keep state under the id of its answer.
     bool may_go_twice = false;  ///< No harm is done where one replica gets it twice, after an idle connection died.
 
     /// True if errors are kept: another answer may be better.
@@ -240,7 +240,7 @@ class Story {
   Request request_;
   HealthEvidence evidence_;
   std::unique_ptr<Lease> lease_;  ///< Until the driver takes it.
-  Home home_;  ///< Of state that the replica of this attempt makes.
+  Home home_;                     ///< Of state that the replica of this attempt makes.
   boost::container::small_vector<Attempt, 1> attempts_;
   std::vector<Serial> tried_;
   // On the heap, since most requests in flight need neither.
@@ -275,21 +275,21 @@ class Story {
   std::uint16_t replica_status_ = 0;  ///< The status of the last head that a replica sent; 0 if none did.
   /// The replicas that the request may have cost.
   struct Toll {
-    std::uint8_t lost = 0;           ///< Counts those that were lost, or stood still, at work on the request.
-    std::uint8_t errors = 0;         ///< Counts those that answered with an error of their own.
-    bool by_two = false;             ///< Two replicas were lost, and not one twice.
-    bool alone = true;               ///< Each had no other request when it was lost.
-    bool too_slow = false;           ///< Its first token was due where others got tokens.
-    bool on_trial = false;           ///< See PoisonMemory.
-    Serial lost_by = 0, erred = 0;   ///< The last one of each.
+    std::uint8_t lost = 0;          ///< Counts those that were lost, or stood still, at work on the request.
+    std::uint8_t errors = 0;        ///< Counts those that answered with an error of their own.
+    bool by_two = false;            ///< Two replicas were lost, and not one twice.
+    bool alone = true;              ///< Each had no other request when it was lost.
+    bool too_slow = false;          ///< Its first token was due where others got tokens.
+    bool on_trial = false;          ///< See PoisonMemory.
+    Serial lost_by = 0, erred = 0;  ///< The last one of each.
   };
   Toll toll_;
   Told told_ = Told::nothing;
   bool front_of_queue_ = false;  ///< The request goes before those that never had a replica.
   bool had_no_room_ = false;     ///< A replica had no room for it.
   bool cutting_ = false;
-  bool sought_ = false;       ///< A replica did not have the state.
-  bool lacked_last_ = false;  ///< The last one asked was such a replica.
+  bool sought_ = false;         ///< A replica did not have the state.
+  bool lacked_last_ = false;    ///< The last one asked was such a replica.
   bool tells_replica_ = false;  ///< told_ is about a replica.
   std::optional<RetryBudget::Taken> held_retry_;
 };

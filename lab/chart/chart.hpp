@@ -3,7 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
+
+#include "metrics/compare/report/document.hpp"
 
 namespace weir::lab::chart {
 
@@ -47,5 +51,17 @@ std::string bars(const std::vector<std::uint64_t>& counts);
 /// Draws points in letters, with the marks beside them and a legend if there is more than one series. Colours are only
 /// for a terminal. A chart without points is a sentence.
 std::string as_text(const Chart& chart, bool coloured);
+
+// A document with charts as one HTML page, in the frame of the comparison's pages.
+
+/// The charts that stand under the heading with this `about`, before its first table.
+struct Figures {
+  std::string about;
+  std::vector<std::variant<Chart, Histogram>> charts;
+};
+
+/// Returns the page. Its title is shown above the document too.
+std::string as_html(std::string_view title, const metrics::compare::report::Document& document,
+                    const std::vector<Figures>& figures);
 
 }  // namespace weir::lab::chart

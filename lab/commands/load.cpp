@@ -5,14 +5,14 @@
 #include <variant>
 #include <vector>
 
-#include "config/option_checks.hpp"
+#include "config/command_line.hpp"
 #include "config/secret.hpp"
-#include "config/show.hpp"
+#include "config/values.hpp"
 #include "lab/commands/commands.hpp"
 #include "lab/commands/load_series.hpp"
-#include "lab/experiment/knee.hpp"
+#include "lab/experiment/sweep.hpp"
+#include "lab/load/connection.hpp"
 #include "lab/load/load.hpp"
-#include "lab/load/target.hpp"
 #include "lab/load/trace.hpp"
 #include "lab/text.hpp"
 
@@ -50,9 +50,10 @@ std::string read_api_key(const std::string& option, const std::string& path) {
 
 void add_experiment_options(CLI::App& load, LoadOptions& options) {
   load.option_defaults()->group("Published experiments");
-  load.add_option("--preset", options.preset,
-                  "llmperf: the load of its article (5 at once, 550 +- 150 tokens in, 150 +- 20 out) and its ITL (E2E / "
-                  "output tokens)")
+  load.add_option(
+          "--preset", options.preset,
+          "llmperf: the load of its article (5 at once, 550 +- 150 tokens in, 150 +- 20 out) and its ITL (E2E / "
+          "output tokens)")
       ->check(CLI::IsMember({"llmperf"}));
   load.add_flag("--batches", options.settings.batches,
                 "Send the next batch when all requests of the last one have ended, as the first LLMPerf");
@@ -264,9 +265,8 @@ void add_load_command(CLI::App& app, int& status) {
   add_ca_option(*load, s.ca);
   load->add_option("--model", s.model, "Model of the requests; without it they name none");
   load->add_option("--api", s.api, "chat (default), completions or tgi")
-      ->transform(config::word_of(std::map<std::string, load::Api>{{"chat", load::Api::chat},
-                                                                   {"completions", load::Api::completions},
-                                                                   {"tgi", load::Api::tgi}}));
+      ->transform(config::word_of(std::map<std::string, load::Api>{
+          {"chat", load::Api::chat}, {"completions", load::Api::completions}, {"tgi", load::Api::tgi}}));
   load->add_flag("--usage,!--no-usage", s.usage,
                  "Ask for usage; without usage an event counts as one token. The default with --log, --preset, "
                  "--prefill-cost, --users and a sweep");

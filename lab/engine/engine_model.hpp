@@ -38,9 +38,8 @@
 #include <span>
 #include <vector>
 
-#include "lab/engine/kv_memory.hpp"
-#include "lab/engine/random.hpp"
-#include "lab/engine/sequence.hpp"
+#include "lab/engine/memory.hpp"
+#include "lab/engine/words.hpp"
 
 namespace weir::lab::engine {
 
@@ -60,7 +59,7 @@ struct EngineSettings {
   std::uint32_t knee = 0;                    ///< Decoded sequences of a step that cost nothing.
   nanoseconds per_kv_token{95};
   double jitter = 0.02;                  ///< Step times vary by up to this share, drawn by the seed; 0 to 1.
-  std::uint32_t speculative_tokens = 0;   ///< Tokens drafted for each sequence and step.
+  std::uint32_t speculative_tokens = 0;  ///< Tokens drafted for each sequence and step.
   double acceptance = 0.7;               ///< Each draft is accepted with this probability, given that those before it
                                          ///< were right; 0 to 1.
   PrefixCaching prefix_caching = PrefixCaching::none;  ///< With `slots` there are max_batch of them.

@@ -76,7 +76,7 @@ constexpr std::array<std::string_view, 64> answer_tokens{
     " through", ".",      " Each",   " stone", " was",    " measured", " twice", " before", " water", " came",  ";",
     " nobody",  " knew",  " how",    " much",  " would",  " flow",     "\\n",    " On",     " quiet", " days",  " you",
     " can",     " hear",  " fish",   " jump",  " \\\"",   "usage",     "\\\":",  " level",  " gauge", " reads", " zero",
-    " café",    " naïve", " Müller", " вода",  " река",   "水",        "河流",   " 🐟",      " from",  " hill",  " to",
+    " café",    " naïve", " Müller", " вода",  " река",   "水",        "河流",   " 🐟",     " from",  " hill",  " to",
     " mill",    " its",   " wheel",  " turns", " slowly", "ly",        "ing",    " 42",     " –"};
 
 }  // namespace

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "config/load.hpp"
+#include "config/values.hpp"
+#include "lab/load/connection.hpp"
 #include "lab/load/workload.hpp"
-#include "lab/sink.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::experiment {
 
@@ -35,8 +37,8 @@ struct Plan {
   std::uint64_t repeat = 3;  ///< Each row is run so often.
   std::uint64_t prompts = 60;
   load::WorkloadSettings lengths;
-  bool ignore_eos = false;  ///< Answers have exactly their lengths (load::Wanted).
-  std::vector<Row> rows;    ///< A run with several concurrencies is several rows.
+  bool ignore_eos = false;        ///< Answers have exactly their lengths (load::Wanted).
+  std::vector<Row> rows;          ///< A run with several concurrencies is several rows.
   std::vector<NamedFile> inputs;  ///< Its own file and those that it names, which no output may be.
 };
 
@@ -48,5 +50,19 @@ PlanResult load_plan(const std::string& path);
 
 /// Reads text in memory in the same way; errors give `file` as the name.
 PlanResult read_plan(std::string_view toml, const std::string& file);
+
+// A user's expectations of an answer: thresholds for the moments that a client sees.
+
+/// Seconds. There is at least one.
+struct Objective {
+  std::optional<double> ttft, tpot, e2e;
+};
+
+/// Reads "ttft=1,tpot=0.05". The sentence of a problem says what would be right.
+config::Parsed<Objective> parse_objective(std::string_view text);
+
+/// A failed request never meets it, nor does one without a token where TTFT has a threshold. An answer too short to
+/// have a TPOT meets that threshold.
+bool meets(const Objective& objective, const load::Result& result);
 
 }  // namespace weir::lab::experiment

@@ -9,13 +9,71 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "lab/experiment/batch.hpp"
-#include "lab/experiment/knee.hpp"
 #include "lab/experiment/run.hpp"
+#include "lab/load/connection.hpp"
 
 namespace weir::lab::experiment {
+
+/// A phase of a batch.
+struct BatchPhase {
+  std::vector<float> latency;  ///< The TTFT of each request, or the gaps between events, each divided by its tokens.
+  double seconds = 0;
+  double tokens = 0;  ///< Prompt tokens, or those made in these seconds, each request at the rate between its events.
+};
+
+/// Why a batch has no decode.
+enum class Unsteady : std::uint8_t {
+  no,
+  one_token,     ///< Answers of one token have no decode.
+  not_together,  ///< A request had ended before another had its first token.
+  too_short,     ///< A request had fewer than `least_events` events while all decoded.
+};
+
+/// The events that each request must have in the steady time.
+inline constexpr std::size_t least_events = 8;
+
+struct Batch {
+  BatchPhase prefill;
+  std::optional<BatchPhase> decode;
+  Unsteady unsteady = Unsteady::no;
+};
+
+/// `courses` are those of all requests of one batch, and there is at least one.
+Batch batch_of(std::span<const load::Course> courses);
+
+// Where throughput stops being free.
+//
+// The rule is Kleinrock's: the knee is the load with the greatest throughput / latency ("power"). Up to there a step of
+// the load raises throughput by a larger factor than latency; beyond it, latency by the larger one. The rule has no
+// threshold that somebody chose, and no unit in it.
+
+struct Operation {
+  std::uint64_t concurrency = 0;
+  double latency = 0;     ///< > 0
+  double throughput = 0;  ///< > 0
+};
+
+struct Knee {
+  enum class State : std::uint8_t {
+    too_few,      ///< Fewer than three loads were measured.
+    found,        ///< The knee is at `concurrency`.
+    at_or_below,  ///< The lowest load has the greatest power, and fewer than its requests were not tried.
+    not_reached,  ///< The highest load that was measured has the greatest power, so the knee may lie beyond it.
+  };
+  State state = State::too_few;
+  std::optional<std::uint64_t> concurrency;  ///< Present where the knee was found.
+};
+
+/// `operations` are in order of concurrency. Of several with the same power the lowest is the knee.
+Knee knee_of(std::span<const Operation> operations);
+
+/// The rule as a sentence, for help, report and page.
+inline constexpr std::string_view knee_rule =
+    "The knee is the number at once with the greatest throughput / latency: beyond it, latency grows by a larger "
+    "factor than throughput.";
 
 /// A phase over all batches of one size.
 struct Phase {
@@ -47,7 +105,7 @@ BatchSize batch_size(std::uint64_t concurrency, std::span<const BatchResults> ba
 /// Returns a phase's points as the knee takes them: the mean latency and the throughput. The mean does not change where
 /// tokens come in pairs, because somebody on their way was busy; the median does. `phase` is
 /// &BatchSize::prefill or &BatchSize::decode.
-std::vector<Operation> operations_of(std::span<const BatchSize> sizes, std::optional<Phase> BatchSize::*phase);
+std::vector<Operation> operations_of(std::span<const BatchSize> sizes, std::optional<Phase> BatchSize::* phase);
 
 struct SweepSettings {
   load::LoadSettings load;  ///< The URL, what is asked for, and the mean lengths count: all requests are alike.

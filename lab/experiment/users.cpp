@@ -4,10 +4,10 @@
 #include <stdexcept>
 #include <utility>
 
-#include "config/quantity.hpp"
-#include "lab/load/course.hpp"
+#include "config/values.hpp"
+#include "lab/load/connection.hpp"
 #include "lab/text.hpp"
-#include "metrics/compare/report/cells.hpp"
+#include "metrics/compare/report/document.hpp"
 
 namespace weir::lab::experiment {
 namespace {
@@ -78,13 +78,22 @@ chart::Chart chart_of(const UsersSettings& settings, std::span<const Stage> stag
 
 void add_table(Document& document, bool rates, std::span<const Stage> stages, bool judged) {
   metrics::compare::report::Table table;
-  table.header = {rates ? "requests/s" : "users", "answered", "failed", "requests/min", "tokens/s", "TTFT p50 ms",
-                  "p95",   "TPOT p50", "p95",    "E2E p50",      "p95"};
+  table.header = {rates ? "requests/s" : "users",
+                  "answered",
+                  "failed",
+                  "requests/min",
+                  "tokens/s",
+                  "TTFT p50 ms",
+                  "p95",
+                  "TPOT p50",
+                  "p95",
+                  "E2E p50",
+                  "p95"};
   if (judged) table.header.emplace_back("met %");
   for (const Stage& stage : stages) {
-    auto& row = table.rows.emplace_back(std::vector{
-        number_of(stage), std::to_string(stage.requests.ok()), std::to_string(stage.requests.failed()),
-        short_number(stage.requests_per_minute()), short_number(stage.output_tokens_per_second())});
+    auto& row = table.rows.emplace_back(
+        std::vector{number_of(stage), std::to_string(stage.requests.ok()), std::to_string(stage.requests.failed()),
+                    short_number(stage.requests_per_minute()), short_number(stage.output_tokens_per_second())});
     for (const auto& latency : {stage.requests.ttft(), stage.requests.tpot(), stage.requests.e2e()}) {
       row.push_back(latency ? short_number(1e3 * latency->p50) : "-");
       row.push_back(latency ? short_number(1e3 * latency->p95) : "-");
@@ -117,10 +126,10 @@ void add_problems(Document& document, std::span<const Stage> stages, bool judged
 std::string how_rates_are_measured(const UsersSettings& settings) {
   return "Requests come at each rate for " + config::format_duration(config::Seconds(settings.duration)) +
          ", whatever the answers do" +
-         (settings.load.warm_up > 0 ? ", after a warm-up of " +
-                                          config::format_duration(config::Seconds(settings.load.warm_up)) +
-                                          " that is left out"
-                                    : std::string()) +
+         (settings.load.warm_up > 0
+              ? ", after a warm-up of " + config::format_duration(config::Seconds(settings.load.warm_up)) +
+                    " that is left out"
+              : std::string()) +
          "; the next rate begins when all are answered. Latencies count from when a request was due. Tokens/s are "
          "those that came within the time.";
 }
@@ -128,12 +137,12 @@ std::string how_rates_are_measured(const UsersSettings& settings) {
 std::string how_users_are_measured(const UsersSettings& settings) {
   const auto& load = settings.load;
   return (load.ramp > 0 ? "Users start at " + short_number(load.ramp) + " a second"
-                                    : std::string("All users start at once")) +
-                     "; each sends, waits for the answer, thinks for " +
-                     config::format_duration(config::Seconds(load.think)) + (load.think > 0 ? "" : " s") +
-                     ", and sends again. Measured are the requests that were sent while all users were there, for " +
-                     config::format_duration(config::Seconds(settings.duration)) +
-                     ". What was sent before is left out as a warm-up; Locust counts it.";
+                        : std::string("All users start at once")) +
+         "; each sends, waits for the answer, thinks for " + config::format_duration(config::Seconds(load.think)) +
+         (load.think > 0 ? "" : " s") +
+         ", and sends again. Measured are the requests that were sent while all users were there, for " +
+         config::format_duration(config::Seconds(settings.duration)) +
+         ". What was sent before is left out as a warm-up; Locust counts it.";
 }
 
 Document document_of(const UsersSettings& settings, std::span<const Stage> stages, bool cut) {
@@ -193,8 +202,7 @@ std::optional<double> Stage::attainment() const {
   return static_cast<double>(good) / static_cast<double>(judged());
 }
 
-Stage stage_of(std::span<const load::Result> results, const Window& window,
-               const std::optional<Objective>& objective) {
+Stage stage_of(std::span<const load::Result> results, const Window& window, const std::optional<Objective>& objective) {
   Stage stage;
   if (window.seconds() <= 0) return stage;
   stage.seconds = window.seconds();

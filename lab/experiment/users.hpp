@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/experiment/objective.hpp"
+#include "lab/experiment/plan.hpp"
 #include "lab/experiment/run.hpp"
 
 namespace weir::lab::experiment {
@@ -43,8 +43,7 @@ struct Stage {
 };
 
 /// `good` counts only with an objective. The caller says whose stage it is.
-Stage stage_of(std::span<const load::Result> results, const Window& window,
-               const std::optional<Objective>& objective);
+Stage stage_of(std::span<const load::Result> results, const Window& window, const std::optional<Objective>& objective);
 
 /// A stage meets the objective if so large a share of its requests does.
 inline constexpr double least_attainment = 0.99;

@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <utility>
 
-#include "config/policy_words.hpp"
+#include "config/pools.hpp"
+#include "lab/engine/words.hpp"
 #include "lab/load/workload.hpp"
 #include "lab/text.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
 #include "metrics/wire/request/inspector.hpp"
 
@@ -179,8 +183,8 @@ void hurry(std::vector<TracedRequest>& requests, double speed) {
 
 Latencies latencies_of(std::vector<double> ttft, std::vector<double> tpot) {
   const std::span<double> first(ttft), rest(tpot);
-  return {quantile(first, 0.5), quantile(first, 0.9), quantile(first, 0.99), quantile(rest, 0.5),
-          quantile(rest, 0.9),  quantile(rest, 0.99), ttft.size()};
+  return {quantile(first, 0.5), quantile(first, 0.9), quantile(first, 0.99), quantile(rest, 0.5), quantile(rest, 0.9),
+          quantile(rest, 0.99), ttft.size()};
 }
 
 std::vector<TracedRequest> requests_of(const ServedLog& log) {
@@ -245,6 +249,54 @@ Forecast forecast(const ServedLog& log, const std::vector<Scenario>& scenarios, 
     std::ranges::sort(outcome.ttft);
   }
   return forecast;
+}
+
+namespace {
+
+constexpr std::size_t parts = 20;
+constexpr std::size_t draws = 100;
+
+void add_part(std::vector<double>& values, const std::vector<double>& run, std::size_t part) {
+  const auto at = [&run](std::size_t p) { return run.begin() + static_cast<std::ptrdiff_t>(run.size() * p / parts); };
+  values.insert(values.end(), at(part), at(part + 1));
+}
+
+double variance_of(std::span<const double> values) {
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  const auto squares = [mean](double sum, double value) { return sum + (value - mean) * (value - mean); };
+  return std::accumulate(values.begin(), values.end(), 0.0, squares) / (count - 1);
+}
+
+}  // namespace
+
+Interval interval_of(std::span<const std::vector<double>> runs, double q) {
+  const auto logarithm = [q](std::vector<double> some) {
+    return std::log(metrics::compare::statistics::quantile(std::span(some), q));
+  };
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> all, of_runs, of_draws;
+  for (const std::vector<double>& run : runs) {
+    if (run.size() < 2 * parts) return {unknown, unknown};
+    all.insert(all.end(), run.begin(), run.end());
+    of_runs.push_back(logarithm(run));
+  }
+  if (runs.empty()) return {unknown, unknown};
+  engine::Random random(1);
+  for (std::size_t n = 0; n < draws; ++n) {
+    std::vector<double> drawn;
+    drawn.reserve(all.size() + all.size() / parts);
+    for (std::size_t p = 0; p < parts; ++p) {
+      const std::size_t part = random.below(parts);
+      for (const std::vector<double>& run : runs) add_part(drawn, run, part);
+    }
+    of_draws.push_back(logarithm(std::move(drawn)));
+  }
+  double variance = variance_of(of_draws) * parts / (parts - 1);
+  if (runs.size() > 1) variance += variance_of(of_runs);
+  const double wide = metrics::compare::statistics::t_two_sided(interval_confidence, parts - 1) * std::sqrt(variance);
+  const double estimate = logarithm(std::move(all));
+  return {std::exp(estimate - wide), std::exp(estimate + wide)};
 }
 
 }  // namespace weir::lab::forecast

@@ -10,16 +10,35 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "config/settings.hpp"
 #include "lab/forecast/fit.hpp"
-#include "lab/forecast/interval.hpp"
 #include "lab/forecast/served_log.hpp"
 #include "lab/plan/simulation.hpp"
 
 namespace weir::lab::forecast {
+
+/// NaN where there are too few values to say.
+struct Interval {
+  double low = 0, high = 0;
+  bool operator==(const Interval&) const = default;
+};
+
+inline constexpr double interval_confidence = 0.9;
+
+/// Returns where the quantile `q` of such logs lies, with `interval_confidence`. Each run has positive values in the
+/// order of time, in which neighbours may depend on each other; runs differ in what was left to chance. The estimate,
+/// the quantile of all values together, lies within.
+///
+/// A block bootstrap: twentieths of each run are drawn with replacement, the same ones of all runs, and the logarithms
+/// of what many draws give have a variance, times 20 / 19 (B. Efron and R. Tibshirani, "An Introduction to the
+/// Bootstrap", 1993, chapters 5 and 8). The variance of the runs' own quantiles is added. The interval is Student's t
+/// with 19 degrees of freedom. The draws have a fixed seed. The interval of p99 is too narrow, because the slowest
+/// requests come in a few bursts: in 200 logs of 2,000 times in a queue it held the truth 153 times.
+Interval interval_of(std::span<const std::vector<double>> runs, double q);
 
 /// Times in seconds. A value is NaN where there was no request to measure.
 struct Latencies {
@@ -55,15 +74,15 @@ struct Outcome {
 
 struct ForecastSettings {
   EngineLimits limits;
-  double speed = 1;          ///< Divides the times between arrivals.
+  double speed = 1;        ///< Divides the times between arrivals.
   std::uint64_t runs = 5;  ///< Of each scenario; they differ in the seed of weir's and the engines' draws.
   std::uint64_t seed = 1;
 };
 
 struct Forecast {
-  std::vector<EngineFit> fits;  ///< By replica.
+  std::vector<EngineFit> fits;                      ///< By replica.
   std::uint64_t hit_tokens = engine::block_tokens;  ///< By hit_tokens_of().
-  std::vector<Prediction> predictions;  ///< By replica, then of all.
+  std::vector<Prediction> predictions;              ///< By replica, then of all.
   std::vector<double> logged_ttft, simulated_ttft;  ///< Of all, in order.
   std::vector<Outcome> outcomes;
 };

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <span>
 
-#include "config/policy_words.hpp"
+#include "config/pools.hpp"
 #include "lab/load/report.hpp"
 #include "lab/text.hpp"
-#include "metrics/compare/report/cells.hpp"
+#include "metrics/compare/report/document.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
 
 namespace weir::lab::forecast {
@@ -40,9 +40,10 @@ constexpr Figure figures[]{{"TTFT p50", &Latencies::ttft_p50}, {"TTFT p90", &Lat
 
 void add_predictions(Document& document, const Forecast& forecast) {
   document.heading("How well the fitted engines predict what did happen", "prediction");
-  document.paragraph("Each request was given to the replica that had it, when it had it. In ms: logged, simulated, and "
-                     "by how much the simulation is off. Cached are prompt tokens that were found in a replica's "
-                     "cache.");
+  document.paragraph(
+      "Each request was given to the replica that had it, when it had it. In ms: logged, simulated, and "
+      "by how much the simulation is off. Cached are prompt tokens that were found in a replica's "
+      "cache.");
   Table table;
   table.header = {"replica", "figure", "logged", "simulated", "error"};
   for (const Prediction& prediction : forecast.predictions) {
@@ -64,14 +65,13 @@ void add_predictions(Document& document, const Forecast& forecast) {
 void add_fits(Document& document, const ServedLog& log, const Forecast& forecast) {
   document.folded("Constants fitted from the log");
   Table table;
-  table.header = {"replica", "step ms", "prompt token us", "decoding sequence us", "resident token ns", "overhead ms",
-                  "median error"};
+  table.header = {"replica",           "step ms",     "prompt token us", "decoding sequence us",
+                  "resident token ns", "overhead ms", "median error"};
   for (std::size_t r = 0; r < log.replicas.size(); ++r) {
     const EngineFit& fit = forecast.fits[r];
     table.rows.push_back({log.replicas[r] + (fit.pooled ? " (as all)" : ""), short_number(1e3 * fit.base),
-                          short_number(1e6 * fit.prefill), short_number(1e6 * fit.sequence),
-                          short_number(1e9 * fit.kv), short_number(1e3 * fit.overhead),
-                          fmt::format("{:.1f} %", 100 * fit.error)});
+                          short_number(1e6 * fit.prefill), short_number(1e6 * fit.sequence), short_number(1e9 * fit.kv),
+                          short_number(1e3 * fit.overhead), fmt::format("{:.1f} %", 100 * fit.error)});
   }
   document.table(std::move(table));
   if (log.cached_tokens_told)
@@ -97,11 +97,11 @@ void add_outcomes(Document& document, const ForecastSettings& settings, const Fo
   for (const Outcome& outcome : forecast.outcomes) {
     const Latencies& latencies = outcome.latencies;
     const bool first = &outcome == &forecast.outcomes.front();
-    table.rows.push_back(
-        {name_of(outcome.scenario), with_interval(latencies.ttft_p50, outcome.ttft_p50),
-         with_interval(latencies.ttft_p99, outcome.ttft_p99),
-         first ? "-" : error_of(forecast.outcomes.front().latencies.ttft_p99, latencies.ttft_p99),
-         with_interval(latencies.tpot_p50, outcome.tpot_p50), fmt::format("{:.0f}", outcome.computed_tokens / 1e3)});
+    table.rows.push_back({name_of(outcome.scenario), with_interval(latencies.ttft_p50, outcome.ttft_p50),
+                          with_interval(latencies.ttft_p99, outcome.ttft_p99),
+                          first ? "-" : error_of(forecast.outcomes.front().latencies.ttft_p99, latencies.ttft_p99),
+                          with_interval(latencies.tpot_p50, outcome.tpot_p50),
+                          fmt::format("{:.0f}", outcome.computed_tokens / 1e3)});
   }
   document.table(std::move(table));
 }
@@ -115,11 +115,10 @@ void add_notes(Document& document, const ServedLog& log, const ForecastSettings&
   if (log.facts.keyed == log.requests.size()) {
     document.item("Prompts share what the log's keys tell (prefixes).");
   } else {
-    const std::string groups =
-        log.conversations > 0
-            ? "what the turns of one conversation (group) share, " +
-                  counted(log.conversations, "conversation") + " of more than one turn"
-            : std::string("nothing, because the log has no conversations of several turns");
+    const std::string groups = log.conversations > 0
+                                   ? "what the turns of one conversation (group) share, " +
+                                         counted(log.conversations, "conversation") + " of more than one turn"
+                                   : std::string("nothing, because the log has no conversations of several turns");
     const std::string without = std::to_string(log.requests.size() - log.facts.keyed);
     document.item((log.facts.keyed > 0 ? without + " requests of the log have" : std::string("The log has")) +
                   " no keys of prompts: prompts are taken to share " + groups +
@@ -213,8 +212,8 @@ experiment::Report report_of(const std::string& path, const ServedLog& log, cons
                              const Forecast& forecast) {
   Document document;
   document.paragraph(path + ": " + counted(log.requests.size(), "request") + " served by " +
-                     counted(log.replicas.size(), "replica") + " in " +
-                     short_number(log.requests.back().arrived) + " s.");
+                     counted(log.replicas.size(), "replica") + " in " + short_number(log.requests.back().arrived) +
+                     " s.");
   if (const std::string warning = log.facts.warning(); !warning.empty())
     document.paragraph("WARNING: " + warning + ", and their TTFT is predicted too long.");
   add_predictions(document, forecast);

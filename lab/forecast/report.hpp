@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lab/experiment/report.hpp"
+#include "lab/experiment/run.hpp"
 #include "lab/forecast/forecast.hpp"
 
 namespace weir::lab::forecast {

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "lab/load/traces/logged_lines.hpp"
+#include "lab/load/traces/formats.hpp"
 #include "lab/text.hpp"
 
 namespace weir::lab::forecast {
@@ -34,7 +34,9 @@ struct Seen {
 std::optional<Line> read_line(const LoggedLine& logged, const LoggedLines& log) {
   const auto& sample = logged.sample;
   // A time is part of what the request took. One that is not was never measured.
-  const auto within = [&](double time) { return time <= static_cast<double>(sample.e2e) ? std::optional(time) : std::nullopt; };
+  const auto within = [&](double time) {
+    return time <= static_cast<double>(sample.e2e) ? std::optional(time) : std::nullopt;
+  };
   const auto is_length = [](std::uint32_t tokens) { return tokens >= 1 && tokens <= load::traces::most_tokens; };
   const std::uint32_t prompt = sample.prompt_tokens, output = logged.replay.output_tokens;
   if (!sample.served || sample.replica == 0 || std::isnan(sample.e2e) || !is_length(prompt) || !is_length(output))
@@ -49,7 +51,8 @@ std::optional<Line> read_line(const LoggedLine& logged, const LoggedLines& log) 
   request.prompt_tokens = prompt;
   request.output_tokens = output;
   request.cached_tokens = sample.cached_tokens < prompt ? sample.cached_tokens : 0;
-  if (const auto most = logged.replay.max_tokens; most > 0 && most != metrics::compare::samples::unknown_count) request.max_tokens = most;
+  if (const auto most = logged.replay.max_tokens; most > 0 && most != metrics::compare::samples::unknown_count)
+    request.max_tokens = most;
   return line;
 }
 

@@ -16,10 +16,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lab/load/stream_reader.hpp"
-#include "lab/net/client_tls.hpp"
-#include "lab/net/stamped_socket.hpp"
+#include "lab/net/sockets.hpp"
+#include "lab/text.hpp"
+#include "metrics/moment.hpp"
 #include "metrics/wire/request/facts.hpp"
 
 namespace weir::lab::load {
@@ -173,6 +175,94 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool head_seen_ = false;
   bool streams_ = false;  ///< The answer is an event stream.
   bool write_pending_ = false;
+};
+
+// A target says where an HTTP service is, from a URL as users write it.
+
+struct Target {
+  bool tls = false;       ///< The URL is https.
+  std::string host;       ///< A name or an address, without brackets.
+  std::string port;       ///< "80" or "443" if the URL has none.
+  std::string prefix;     ///< The path without a slash at its end; "" for the root.
+  std::string authority;  ///< The Host header takes it as it is.
+};
+
+/// Throws std::invalid_argument with a sentence if the URL cannot be used.
+Target target_of(const std::string& url);
+
+/// Returns the URL without "/v1" and slashes at its end: SDKs want a base URL with it, and the paths of a load have it.
+std::string without_v1(std::string url);
+
+// When each token event of an answer came, for figures over a part of the time in which a load ran.
+
+/// The moments of one request for its client, in seconds of the monotonic clock.
+struct Course {
+  double sent = 0;
+  std::vector<double> events;   ///< The moments of its token events, in order; at least one.
+  double tokens_per_event = 1;  ///< The mean of all events but the first; more than 1 with speculative decoding.
+  std::uint64_t prompt_tokens = 0;
+};
+
+double seconds_of(Moment moment);
+
+/// Returns nothing for a request that brought no token.
+std::optional<Course> course_of(const Result& result);
+
+// Whether answers are as long as asked for where `ignore_eos` asked for exactly that. An engine that does not know the
+// member ignores it, and says nothing.
+
+class EndedEarly {
+ public:
+  /// Only an answer whose engine told its tokens counts.
+  void add(const Result& result) {
+    if (!result.ok() || !result.stream.answer.output_tokens) return;
+    ++answers_;
+    if (*result.stream.answer.output_tokens < result.output_target) ++early_;
+  }
+  /// Returns a sentence if any answer was shorter.
+  std::optional<std::string> warning() const {
+    if (early_ == 0) return std::nullopt;
+    return std::to_string(early_) + " of " + counted(answers_, "answer") +
+           " had fewer tokens than asked for, although ignore_eos was sent; the engine may not know it.";
+  }
+
+ private:
+  std::uint64_t answers_ = 0, early_ = 0;
+};
+
+// Counts the requests in flight, and their mean while one of them ran.
+
+class InFlight {
+ public:
+  /// A request as it was when it began.
+  struct Begun {
+    metrics::Moment at{};
+    double area = 0;
+    std::uint64_t others = 0;  ///< Requests in flight already.
+  };
+
+  Begun begin(metrics::Moment now) {
+    advance(now);
+    return {now, area_, count_++};
+  }
+
+  /// Returns the mean number in flight since `begun`, that request included.
+  double end(const Begun& begun, metrics::Moment now) {
+    advance(now);
+    --count_;
+    const double lasted = metrics::seconds(now - begun.at);
+    return lasted > 0 ? (area_ - begun.area) / lasted : static_cast<double>(begun.others + 1);
+  }
+
+ private:
+  void advance(metrics::Moment now) {
+    area_ += static_cast<double>(count_) * metrics::seconds(now - last_);
+    last_ = now;
+  }
+
+  std::uint64_t count_ = 0;
+  double area_ = 0;  ///< The integral of the count over time, in seconds.
+  metrics::Moment last_{};
 };
 
 }  // namespace weir::lab::load

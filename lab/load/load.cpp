@@ -3,11 +3,10 @@
 #include <iostream>
 #include <string_view>
 
-#include "lab/load/ended_early.hpp"
+#include "lab/load/connection.hpp"
 #include "lab/load/prefill/prefill_cost.hpp"
 #include "lab/load/report.hpp"
-#include "lab/load/request_lines.hpp"
-#include "lab/sink.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::load {
 namespace {
@@ -52,8 +51,8 @@ std::string json_of(const Measured& measured, const Extras& extras) {
 }
 
 void warn(const Measured& measured, const Extras& extras) {
-  for (const auto& warning : {too_slow(measured.own, measured.report.all),
-                              extras.early ? extras.early->warning() : std::nullopt}) {
+  for (const auto& warning :
+       {too_slow(measured.own, measured.report.all), extras.early ? extras.early->warning() : std::nullopt}) {
     if (warning) std::cerr << command << ": warning: " << *warning << "\n";
   }
 }

@@ -4,20 +4,20 @@
 #include <string>
 #include <vector>
 
-#include "lab/load/cost.hpp"
 #include "lab/load/measure.hpp"
-#include "lab/sink.hpp"
+#include "lab/load/report.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::load {
 
 /// The reports of a load. Files may be "-", which means standard output, in place of the table, or "", which means
 /// none.
 struct LoadOutput {
-  std::string json;   ///< The report goes there.
-  std::string log;    ///< A line of the request log for each request goes there.
-  std::string trace;  ///< The trace that the load follows; "" where there is none.
+  std::string json;          ///< The report goes there.
+  std::string log;           ///< A line of the request log for each request goes there.
+  std::string trace;         ///< The trace that the load follows; "" where there is none.
   std::string api_key_file;  ///< The file that the key was read from; "" where there is none.
-  std::string label;  ///< The config in those lines.
+  std::string label;         ///< The config in those lines.
   Prices prices;
   bool llmperf = false;       ///< The report has LLMPerf's ITL.
   bool prefill_cost = false;  ///< The report has the cost of prefill.

@@ -17,11 +17,9 @@
 #include <vector>
 
 #include "lab/load/connection.hpp"
-#include "lab/load/in_flight.hpp"
-#include "lab/load/target.hpp"
-#include "lab/net/first_that_connects.hpp"
+#include "lab/net/sockets.hpp"
 #include "lab/text.hpp"
-#include "metrics/ticks.hpp"
+#include "metrics/moment.hpp"
 #include "metrics/wire/request/inspector.hpp"
 
 namespace weir::lab::load {
@@ -279,10 +277,10 @@ class Runner {
       if (ec) return;
       const Moment now = Clock::now();
       if (settings_.duration && metrics::seconds(now - begun_) >= *settings_.duration) send_no_more();
-      fail_running("timeout", fmt::format("no end within {:g} s",
-                                          settings_.timeout), [&](const Connection& connection) {
-        return metrics::seconds(now - connection.started()) > settings_.timeout;
-      });
+      fail_running("timeout", fmt::format("no end within {:g} s", settings_.timeout),
+                   [&](const Connection& connection) {
+                     return metrics::seconds(now - connection.started()) > settings_.timeout;
+                   });
       if (interrupt_.seen() && !measured_.interrupted) {
         measured_.interrupted = true;
         send_no_more();
@@ -364,8 +362,8 @@ std::string header_problem(std::string_view field) {
   }
   const auto control = [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f; };
   if (std::ranges::any_of(field, control)) return "must have no control characters";
-  constexpr std::string_view own[]{"host",         "content-type",   "content-length",   "transfer-encoding",
-                                   "accept",       "x-request-id",   "connection",       "expect"};
+  constexpr std::string_view own[]{"host",   "content-type", "content-length", "transfer-encoding",
+                                   "accept", "x-request-id", "connection",     "expect"};
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
   for (const std::string_view taken : own) {
     if (std::ranges::equal(name, taken, {}, lower)) return "is a field that the load sets itself; leave it out";
@@ -376,6 +374,67 @@ std::string header_problem(std::string_view field) {
 Measured measure(const LoadSettings& settings, const Interrupt& interrupt, const OnResult& on_result) {
   raise_file_limit();
   return Runner(settings, interrupt, on_result).run();
+}
+
+namespace {
+
+volatile std::sig_atomic_t noted = 0;
+
+extern "C" void note(int) { noted = 1; }
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  noted = 0;
+  struct sigaction action{};
+  action.sa_handler = note;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  ::sigemptyset(&action.sa_mask);
+  ::sigaction(SIGINT, &action, &before_int_);
+  ::sigaction(SIGTERM, &action, &before_term_);
+}
+
+Interrupt::~Interrupt() {
+  ::sigaction(SIGINT, &before_int_, nullptr);
+  ::sigaction(SIGTERM, &before_term_, nullptr);
+}
+
+bool Interrupt::seen() const { return noted != 0; }
+
+namespace {
+
+constexpr double most_lag = 0.05;  // A share of what is measured.
+constexpr double most_cpu = 0.8;
+
+}  // namespace
+
+std::optional<std::string> too_slow(const OwnSpeed& own, const Tally& measured) {
+  const char* const remedy =
+      "Give it a CPU of its own, or divide the load among several processes on other machines; until then these "
+      "figures are partly the tool's.";
+  if (measured.ok() == 0) return std::nullopt;  // There are no figures that it could have spoilt.
+  if (own.cpu_share > most_cpu) {
+    return fmt::format("this tool computed for {:.0f} % of the time, so it is itself what is slow. {}",
+                       100 * own.cpu_share, remedy);
+  }
+  const auto lag = distribution(own.lags);
+  if (!lag) return std::nullopt;
+  const auto slow = [&](const char* name, const std::optional<Distribution>& of) -> std::optional<std::string> {
+    if (!of || lag->p90 <= most_lag * of->p50) return std::nullopt;
+    return fmt::format(
+        "a tenth of the time this tool read answers {:.2f} ms late or more, against a median {} of "
+        "{:.2f} ms. {}",
+        1e3 * lag->p90, name, 1e3 * of->p50, remedy);
+  };
+  if (auto sentence = slow("TPOT", measured.tpot())) return sentence;
+  return slow("TTFT", measured.ttft());
+}
+
+std::string own_line(const OwnSpeed& own) {
+  const auto lag = distribution(own.lags);
+  if (!lag) return "";
+  return fmt::format("This tool  loop lag {:.2f} ms p50, {:.2f} ms p95, {:.2f} ms at most; {:.0f} % of a CPU\n",
+                     1e3 * lag->p50, 1e3 * lag->p95, 1e3 * lag->max, 100 * own.cpu_share);
 }
 
 }  // namespace weir::lab::load

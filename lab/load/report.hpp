@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lab/load/connection.hpp"
+#include "metrics/record/request_record.hpp"
 #include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::load {
@@ -86,5 +87,59 @@ struct Report {
   /// Writes the members of an object.
   void write_members(JsonWriter& json) const;
 };
+
+// The cost of a load, by prices of tokens or by the price of the replica's time.
+
+/// Prices are in a currency that the user knows.
+struct Prices {
+  std::optional<double> in, out;   ///< For a million tokens of prompts and of answers; an absent one is 0.
+  std::optional<double> per_hour;  ///< For the replica, or for all of them together.
+
+  bool known() const { return in || out || per_hour; }
+};
+
+/// The requests and tokens that the money bought.
+struct Bought {
+  std::uint64_t requests = 0;  ///< Successful ones.
+  std::uint64_t prompt_tokens = 0, output_tokens = 0;
+  double seconds = 0;
+};
+
+struct Cost {
+  double per_1000_requests = 0;
+  double per_million_tokens = 0;  ///< Prompts and answers.
+  double per_million_output_tokens = 0;
+};
+
+/// Returns nothing if no price is known, or nothing was bought.
+std::optional<Cost> cost_of(const Prices& prices, const Bought& bought);
+
+void print_cost(std::ostream& out, const Cost& cost);
+/// Writes the members of an object.
+void write_members(metrics::wire::JsonWriter& json, const Cost& cost);
+
+// Writes results as lines of weir's request log (docs/reference/request-log.md), so that `weir compare` and `weir-lab
+// summary` read them beside production's.
+//
+// A line says what this client saw: `ttft_s` begins with the first byte sent, and `ttft_client_s` before connecting.
+// Figures that a client cannot know are null.
+
+class RequestLines {
+ public:
+  /// `label` becomes each line's config; it is null if it is "".
+  explicit RequestLines(std::string label);
+
+  /// Returns a request's line, without the newline. Each has an id of its own. Those of a warm-up alone have the member
+  /// `warm_up`, which is true.
+  std::string line(const Result& result);
+
+ private:
+  std::string label_;
+  std::uint64_t run_;        ///< Random, so that the ids of two loads differ.
+  std::uint64_t lines_ = 0;  ///< The numbers of requests begin anew with each load of a series; this one does not.
+};
+
+/// Returns what a result says in the terms of the log. `ended` is the wall clock at the result's end.
+metrics::record::RequestRecord record_of(const Result& result, std::chrono::system_clock::time_point ended);
 
 }  // namespace weir::lab::load

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "lab/json_fields.hpp"
+#include "lab/text.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/stream/sse.hpp"

@@ -3,7 +3,6 @@
 #include <stdexcept>
 
 #include "lab/load/traces/formats.hpp"
-#include "lab/source.hpp"
 #include "lab/text.hpp"
 
 namespace weir::lab::load {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lab/engine/random.hpp"
+#include "lab/engine/words.hpp"
 #include "lab/load/trace.hpp"
 
 namespace weir::lab::load {
@@ -40,8 +40,8 @@ struct Arrivals {
     gamma,     ///< Gamma gaps of the coefficient of variation `cv`; 1 is Poisson, more is burstier.
     burst,     ///< `size` requests at once, and then a pause.
   } kind = Kind::poisson;
-  double cv = 1;            ///< Above 0.
-  std::uint64_t size = 1;   ///< At least 1.
+  double cv = 1;           ///< Above 0.
+  std::uint64_t size = 1;  ///< At least 1.
 };
 
 /// Reads "poisson", "constant", "gamma:CV" (0.01 to 100) or "burst:N" (1 to 100000). Returns nothing for another text.
@@ -53,8 +53,8 @@ struct WorkloadSettings {
   double output_tokens = 150;
   double output_stddev = 20;
   std::optional<Range> input_range, output_range;  ///< Ranges stand in for mean and deviation.
-  std::optional<double> rate;     ///< Requests a second, as `arrivals` has them. If absent, the load has no arrivals of
-                                  ///< its own.
+  std::optional<double> rate;  ///< Requests a second, as `arrivals` has them. If absent, the load has no arrivals of
+                               ///< its own.
   Arrivals arrivals;
   std::vector<TraceEntry> trace;  ///< Lengths of a trace are used in order, from the start again at its end. If it is
                                   ///< empty, lengths are drawn.

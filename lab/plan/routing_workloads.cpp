@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "lab/engine/engine_preset.hpp"
-#include "lab/plan/prompts.hpp"
+#include "lab/engine/engine_options.hpp"
+#include "lab/plan/workloads.hpp"
 
 namespace weir::lab::plan {
 namespace {
@@ -125,7 +125,8 @@ Workload make_many_texts(std::uint64_t seed) {
   for (std::size_t i = 0; i < requests; ++i) {
     at += maker.random.exponential();
     const auto which = static_cast<std::size_t>(maker.random.uniform() * static_cast<double>(texts)) % texts;
-    Conversation(maker, at, {all[which]}, {}).say(about(maker.random, 60, 0.5, 10, 300), about(maker.random, 150, 0.5, 10, 600));
+    Conversation(maker, at, {all[which]}, {})
+        .say(about(maker.random, 60, 0.5, 10, 300), about(maker.random, 150, 0.5, 10, 600));
   }
   workload.requests = std::move(maker.requests);
   complete(workload);
@@ -199,8 +200,8 @@ Workload make_chat_h800(std::uint64_t seed, double rate, std::size_t requests) {
 Workload make_trace(const TraceOptions& traces, std::uint64_t seed) {
   Workload workload;
   workload.engines = four_engines(traces.slow_speed);
-  workload.requests = requests_of(read_trace_file(traces.conversations), traces.requests, seed, usual_text_spread,
-                                  traces.in_order);
+  workload.requests =
+      requests_of(read_trace_file(traces.conversations), traces.requests, seed, usual_text_spread, traces.in_order);
   for (const TracedRequest& request : workload.requests) workload.prompt_tokens += request.prompt_tokens;
   workload.capacity = capacity_of(workload.engines, workload.requests);
   return workload;

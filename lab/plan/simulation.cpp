@@ -8,7 +8,7 @@
 #include <utility>
 #include <variant>
 
-#include "balancer/story/status.hpp"
+#include "balancer/story/attempt.hpp"
 
 namespace weir::lab::plan {
 namespace {

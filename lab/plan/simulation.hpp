@@ -27,9 +27,8 @@
 #include "balancer/pool.hpp"
 #include "balancer/story/story.hpp"
 #include "lab/engine/engine_model.hpp"
-#include "lab/engine/cache_report.hpp"
+#include "lab/engine/memory.hpp"
 #include "lab/plan/peers.hpp"
-#include "lab/plan/timeline.hpp"
 #include "lab/plan/traffic.hpp"
 
 namespace weir::lab::plan {
@@ -56,17 +55,17 @@ struct Setup {
   config::Policy policy = config::Policy::least_queued_tokens;
   std::uint64_t seed = 1;  ///< Seeds the pool's choices.
   std::uint64_t engine_seed =
-      1;                         ///< Seeds the first engine. The seeds of the others, and of restarted engines, follow.
-  bool plain = false;            ///< Plain health checks in weir's place.
-  std::optional<Peer> peer{};    ///< This router in weir's place,
+      1;                       ///< Seeds the first engine. The seeds of the others, and of restarted engines, follow.
+  bool plain = false;          ///< Plain health checks in weir's place.
+  std::optional<Peer> peer{};  ///< This router in weir's place,
   std::shared_ptr<Router> router{};  ///< or this one.
-  bool prefix_aware = false;      ///< weir counts what replicas hold of prompts.
-  bool probes = true;            ///< Replicas are probed, and their health is looked after.
-  bool endless_queue = false;    ///< Every request waits as long as it takes.
-  bool kv_tokens_known = false;  ///< The pool knows the size of the engines' KV caches.
+  bool prefix_aware = false;         ///< weir counts what replicas hold of prompts.
+  bool probes = true;                ///< Replicas are probed, and their health is looked after.
+  bool endless_queue = false;        ///< Every request waits as long as it takes.
+  bool kv_tokens_known = false;      ///< The pool knows the size of the engines' KV caches.
   /// The reports of engines with prefix caching. The others report nothing.
   engine::CacheReport cache_report = engine::CacheReport::exact;
-  std::size_t absent = 0;  ///< So many of the engines, the last ones, are not there before join().
+  std::size_t absent = 0;      ///< So many of the engines, the last ones, are not there before join().
   std::size_t candidates = 0;  ///< So many of the engines, the last ones, belong to the candidate of a split.
   /// Engines that are no replicas, and get nothing but copies. They come after the others; none of these is absent.
   std::vector<engine::EngineSettings> beside{};
@@ -75,16 +74,16 @@ struct Setup {
 
 /// The course of one request.
 struct Served {
-  double arrived = never;          ///< `never` if its parent was not over by the end.
-  std::optional<double> ttft;      ///< Seconds from arrival.
-  std::optional<double> tpot;      ///< Seconds per output token after the first.
+  double arrived = never;      ///< `never` if its parent was not over by the end.
+  std::optional<double> ttft;  ///< Seconds from arrival.
+  std::optional<double> tpot;  ///< Seconds per output token after the first.
   /// As weir expected the times when it chose the last replica.
   std::optional<balancer::PredictedTimes> predicted{};
-  std::optional<double> e2e;       ///< Seconds from arrival to the last token.
-  double estimate = 0;             ///< The prompt's estimated tokens by its true tokens.
+  std::optional<double> e2e;        ///< Seconds from arrival to the last token.
+  double estimate = 0;              ///< The prompt's estimated tokens by its true tokens.
   std::uint64_t cached_tokens = 0;  ///< Prompt tokens that its last replica had.
-  std::vector<std::size_t> asked;  ///< The replicas that had it, in order.
-  std::vector<double> asked_at;    ///< When they had it.
+  std::vector<std::size_t> asked;   ///< The replicas that had it, in order.
+  std::vector<double> asked_at;     ///< When they had it.
   bool over = false;
 };
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "lab/engine/random.hpp"
 #include "lab/engine/words.hpp"
 #include "lab/load/workload.hpp"
 #include "metrics/wire/request/inspector.hpp"

@@ -12,10 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "lab/net/stamped_socket.hpp"
-#include "lab/sim/engine_loop.hpp"
+#include "lab/net/sockets.hpp"
 #include "lab/sim/session.hpp"
-#include "lab/sim/truth.hpp"
 
 namespace weir::lab::sim {
 namespace {
@@ -93,6 +91,44 @@ void run_sim(const SimSettings& settings) {
     throw std::runtime_error("cannot listen on " + settings.host + ":" + std::to_string(settings.port) + ": " +
                              e.code().message() + ". Choose another --listen address, or port 0 for one that is free.");
   }
+}
+
+EngineLoop::EngineLoop(boost::asio::io_context& io, const engine::EngineSettings& settings, std::uint64_t seed)
+    : model_(settings, seed), timer_(io) {}
+
+bool EngineLoop::submit(const engine::Sequence& sequence, Listener& listener) {
+  if (!model_.submit(sequence)) return false;
+  listeners_[sequence.id] = &listener;
+  if (!stepping_) begin(Clock::now());
+  return true;
+}
+
+void EngineLoop::abort(engine::SequenceId id) {
+  listeners_.erase(id);
+  model_.abort(id);
+}
+
+void EngineLoop::begin(Clock::time_point from) {
+  const auto took = model_.begin_step();
+  stepping_ = took.has_value();
+  if (!stepping_) return;
+  timer_.expires_at(from + *took);
+  timer_.async_wait([this](boost::system::error_code ec) {
+    if (!ec) on_deadline();
+  });
+}
+
+void EngineLoop::on_deadline() {
+  const Clock::time_point deadline = timer_.expiry();
+  for (const engine::TokenEvent& event : model_.end_step()) {
+    const auto found = listeners_.find(event.id);
+    if (found == listeners_.end()) continue;  // A listener before it aborted it in this step.
+    Listener& listener = *found->second;
+    if (event.last) listeners_.erase(found);
+    listener.on_token(event);
+  }
+  const Clock::time_point now = Clock::now();
+  begin(now - deadline > forgiven_lateness ? now : deadline);
 }
 
 }  // namespace weir::lab::sim

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "metrics/prefetch.hpp"
+#include "metrics/memory.hpp"
 
 namespace weir::metrics::measure {
 

@@ -4,16 +4,13 @@
 #include <optional>
 
 #include "metrics/measure/answer_tally.hpp"
-#include "metrics/names.hpp"
-#include "metrics/prefetch.hpp"
+#include "metrics/memory.hpp"
 #include "metrics/series/shard.hpp"
+#include "metrics/vocabulary.hpp"
 #include "metrics/wire/answer/json_answer.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
-#include "metrics/wire/stream/content_reader.hpp"
-#include "metrics/wire/stream/event_template.hpp"
-#include "metrics/wire/stream/event_stripper.hpp"
+#include "metrics/wire/stream/event_facts.hpp"
 #include "metrics/wire/stream/sse.hpp"
-#include "metrics/wire/stream/whole_text.hpp"
 
 namespace weir::metrics::measure {
 
@@ -91,7 +88,7 @@ struct StreamMeter::State {
   std::string_view passed;  // The read itself where nothing is taken out.
   AnswerTally::ReadCounts counts;
   Options options;
-  std::unique_ptr<Content> content;  // Set if a fingerprint is wanted.
+  std::unique_ptr<Content> content;      // Set if a fingerprint is wanted.
   std::optional<wire::JsonAnswer> json;  // Of an opaque body only the id is read.
   bool strip = false;
   bool any_bytes = false;

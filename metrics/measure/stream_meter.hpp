@@ -11,9 +11,9 @@
 #include <span>
 #include <string_view>
 
+#include "metrics/hash.hpp"
 #include "metrics/moment.hpp"
 #include "metrics/record/answer.hpp"
-#include "metrics/sip_hash.hpp"
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/request/edits.hpp"
 

@@ -1,18 +1,24 @@
 // A request, from the last byte of its body to its outcome. The log writes it, and the comparison reads it.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "config/settings.hpp"
+#include "metrics/memory.hpp"
 #include "metrics/moment.hpp"
-#include "metrics/rare.hpp"
 #include "metrics/record/answer.hpp"
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/request/facts.hpp"
-#include "metrics/wire/request/prefix_marks.hpp"
+#include "metrics/wire/request/prefix_chain.hpp"
 
 namespace weir::metrics::record {
 
@@ -57,14 +63,14 @@ struct RequestRecord {
   std::optional<std::uint32_t> prefix_predicted, prefix_best;
   Rare<std::vector<wire::PrefixMark>> prefixes;  ///< Of the prompt; empty unless log.prefixes is set.
 
-  std::optional<unsigned> status;  ///< The client got this status; it is absent if no head was sent.
+  std::optional<unsigned> status;          ///< The client got this status; it is absent if no head was sent.
   std::optional<unsigned> replica_status;  ///< The status of the last head that a replica sent; absent if none did.
   Outcome outcome = Outcome::bad_request;
-  std::optional<Phase> phase;  ///< Set where the client left, or limits.drain cut the request.
-  std::uint32_t attempt = 0;   ///< 1 for the first attempt, and 0 if none was made.
+  std::optional<Phase> phase;      ///< Set where the client left, or limits.drain cut the request.
+  std::uint32_t attempt = 0;       ///< 1 for the first attempt, and 0 if none was made.
   Rare<std::vector<Tried>> tried;  ///< Where there was more than one attempt: the first ones and the last two, eight at
                                    ///< most.
-  bool suspect = false;        ///< Two replicas were lost while they worked on it.
+  bool suspect = false;            ///< Two replicas were lost while they worked on it.
 
   Moment received{};            ///< t0: the request's last byte arrived from the client.
   std::optional<Moment> sent;   ///< tS: the request's first byte was written to the replica (in the attempt that
@@ -112,5 +118,51 @@ std::optional<Decode> decode_of(const ChoiceTimes& choice);
 /// True if the replica did its whole work, so that its times are those of a served request: ok, ok_empty, and a
 /// client_abort after the answer's end.
 bool served(const RequestRecord& record);
+
+// Hands the records of finished requests from the loop that wrote them to the control thread.
+
+/// A queue with one writer and one reader. A record costs a move under a mutex that nobody holds for longer.
+class FinishedRecords {
+ public:
+  /// The most records that wait, some 60 MB and what they point to: the reader comes several times a second.
+  static constexpr std::size_t most = 65'536;
+  /// Memory for so many records is kept at most.
+  static constexpr std::size_t most_kept = most / 8;
+
+  /// Returns false if too many wait; the record is dropped then.
+  bool put(RequestRecord&& record) {
+    const std::lock_guard lock(mutex_);
+    if (records_.size() >= most) return false;
+    records_.push_back(std::move(record));
+    return true;
+  }
+  /// Returns all records since the last call, in order. The next ones get the memory of `used`, unless that is much.
+  std::vector<RequestRecord> take(std::vector<RequestRecord> used = {}) {
+    used.clear();
+    if (used.capacity() > most_kept) std::vector<RequestRecord>().swap(used);
+    const std::lock_guard lock(mutex_);
+    used.swap(records_);
+    return used;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<RequestRecord> records_;
+};
+
+// Judges whether a request met a service level objective of its pool (docs/reference/metrics.md).
+
+enum class SloResult : std::uint8_t { good, bad };
+inline constexpr std::array<std::string_view, 2> slo_result_names{"good", "bad"};
+
+/// Returns good if the request was served and met every threshold that applies (a figure equal to a threshold meets
+/// it). Returns bad if it missed a threshold, if the replica or weir failed it, or if its client left after a threshold
+/// had passed. Returns nothing if no threshold applies, if the request itself was wrong (bad_request, client_error), or
+/// if its client left earlier.
+///
+/// A threshold applies where its figure exists: TTFT and TPOT need a stream, and TPOT needs more than one token in a
+/// known number. If there are several choices, each has to meet tpot. If a client left while tokens came, tpot is
+/// computed from the tokens counted until then; an event counts as one token where the wire does not tell.
+std::optional<SloResult> judge(const config::Slo& slo, const RequestRecord& record);
 
 }  // namespace weir::metrics::record

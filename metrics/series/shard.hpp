@@ -1,7 +1,10 @@
 // The series of one replica that one loop writes. A scrape adds up the shards of all loops (exposition.hpp).
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -11,9 +14,8 @@
 #include <vector>
 
 #include "config/settings.hpp"
+#include "metrics/moment.hpp"
 #include "metrics/record/request_record.hpp"
-#include "metrics/record/slo.hpp"
-#include "metrics/series/buckets.hpp"
 #include "metrics/series/histogram.hpp"
 #include "metrics/vocabulary.hpp"
 
@@ -95,7 +97,7 @@ class ReplicaShard {
   Histogram request_output_tokens_per_second{speed_bounds};
   Histogram request_prompt_tokens{size_bounds};
   Histogram request_output_tokens{size_bounds};
-  Histogram prompt_estimate_ratio{ratio_bounds};        ///< Counts thousandths.
+  Histogram prompt_estimate_ratio{ratio_bounds};       ///< Counts thousandths.
   Histogram ttft_measured_by_predicted{ratio_bounds};  ///< Counts thousandths.
   Counter prompt_tokens, cached_prompt_tokens, prompt_tokens_cache_known;
   Counter reasoning_tokens, output_tokens_overcounted, aborted_output_tokens, itl_unknown_requests;
@@ -138,6 +140,112 @@ class ReplicaShard {
   void take_bounds();
 
   std::deque<Histogram> durations_;  ///< The index is api * 2 + stream.
+};
+
+// The series of weir itself that one loop writes: limits that bit, and how late its ticks are.
+
+/// The limit that was hit.
+enum class Limit : std::uint8_t {
+  connections,
+  request_head,
+  request_body,
+  head_time,
+  body_time,
+  body_rate,
+  buffer_memory,
+  client_stall,
+  max_in_flight,
+  max_queued_tokens,
+  queue,        ///< The queue's requests or its bytes.
+  queue_time,   ///< A request waited for queue_time, or would have.
+  descriptors,  ///< No descriptor was left for a connection to a replica.
+  sockets,      ///< No local address, port or memory of the kernel was left.
+  key,          ///< A client's key had as many requests as it may (max_in_flight of its [[key]]).
+  handshakes,   ///< The most TLS handshakes were under way.
+  handshake_time,
+  connections_per_address,
+  idle_upstream_connections,  ///< A connection to a replica was closed that could have waited for another request.
+  answer_rate,
+  buffer_share,
+  handshake_cpu,  ///< The TLS handshakes of an address had taken as much CPU as they may.
+};
+inline constexpr std::array<std::string_view, 22> limit_names{"connections",
+                                                              "request_head",
+                                                              "request_body",
+                                                              "head_time",
+                                                              "body_time",
+                                                              "body_rate",
+                                                              "buffer_memory",
+                                                              "client_stall",
+                                                              "max_in_flight",
+                                                              "max_queued_tokens",
+                                                              "queue",
+                                                              "queue_time",
+                                                              "descriptors",
+                                                              "sockets",
+                                                              "key",
+                                                              "handshakes",
+                                                              "handshake_time",
+                                                              "connections_per_address",
+                                                              "idle_upstream_connections",
+                                                              "answer_rate",
+                                                              "buffer_share",
+                                                              "handshake_cpu"};
+
+/// Why a client was kept out.
+enum class Denied : std::uint8_t { no_key, wrong_key, model };
+inline constexpr std::array<std::string_view, 3> denied_names{"no_key", "wrong_key", "model"};
+
+/// Why a request to the admin listener was refused.
+enum class OperatorRefusal : std::uint8_t { no_token, wrong_token, too_many, strange_host, not_allowed };
+inline constexpr std::array<std::string_view, 5> operator_refusal_names{"no_token", "wrong_token", "too_many",
+                                                                        "strange_host", "not_allowed"};
+
+/// The other end of a TLS handshake, and its result, in the order of net::tls::Side and Result.
+inline constexpr std::array<std::string_view, 2> tls_side_names{"client", "replica"};
+inline constexpr std::array<std::string_view, 3> tls_result_names{"full", "resumed", "failed"};
+
+/// The figures of a loop that belong to no replica.
+struct LoopShard {
+  Counters<Limit, limit_names.size()> limit_hits;
+  Counters<Denied, denied_names.size()> denied;
+  Counter dropped_fields;  ///< Fields of requests that go to no replica, because their names have a `_`.
+  /// TLS handshakes that have ended: [side][result].
+  std::array<std::array<Counter, tls_result_names.size()>, tls_side_names.size()> tls_handshakes;
+  std::atomic<std::int64_t> lag_nanoseconds{0};  ///< Latest lateness of the loop's tick.
+  Histogram loop_delay{loop_delay_bounds};       ///< Every tick counts.
+
+  void ticked(Nanoseconds late) {
+    lag_nanoseconds.store(late.count(), std::memory_order_relaxed);
+    loop_delay.observe(static_cast<std::uint64_t>(std::max(late, Nanoseconds::zero()).count()));
+  }
+};
+
+// Counts the exceptions that left a coroutine which nobody awaits, by the part of weir to which it belongs. Each is a
+// bug. Any thread may count.
+
+enum class Part : std::uint8_t {
+  session,
+  shadow,
+  prober,
+  resolver,
+  engine_reader,
+  model_directory,
+  operators,
+  control
+};
+inline constexpr std::array<std::string_view, 8> part_names{"session",       "shadow",          "prober",    "resolver",
+                                                            "engine_reader", "model_directory", "operators", "control"};
+
+class InternalErrors {
+ public:
+  void count(Part part) { of(part).fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t counted(Part part) const { return counts_[static_cast<std::size_t>(part)].load(); }
+
+ private:
+  std::atomic<std::uint64_t>& of(Part part) { return counts_[static_cast<std::size_t>(part)]; }
+
+  std::array<std::atomic<std::uint64_t>, part_names.size()> counts_{};
 };
 
 }  // namespace weir::metrics::series

@@ -6,7 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -91,7 +94,24 @@ class TextPage {
 
   std::string text_;
   std::vector<Begin> begins_;
-  std::string bucket_;                                            ///< The begin of every line of a histogram's buckets.
+  std::string bucket_;  ///< The begin of every line of a histogram's buckets.
 };
+
+// Reads one line of a page in the text format of Prometheus (version 0.0.4), as weir and the engines serve it on
+// /metrics.
+//
+// Timestamps and exemplars are not read.
+
+struct Sample {
+  std::string name;
+  std::map<std::string, std::string, std::less<>> labels;
+  double value = 0;
+
+  /// Returns "" if there is no such label.
+  std::string_view label(std::string_view key) const;
+};
+
+/// Returns nothing if the line is not of the format. The caller skips empty lines and comments.
+std::optional<Sample> read_sample(std::string_view line);
 
 }  // namespace weir::metrics::series

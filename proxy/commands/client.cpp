@@ -16,8 +16,7 @@
 
 #include "config/address.hpp"
 #include "config/controls.hpp"
-#include "config/quantity.hpp"
-#include "proxy/fleet/page_asking.hpp"
+#include "config/values.hpp"
 #include "proxy/fleet/replica_stream.hpp"
 #include "proxy/net/connect.hpp"
 
@@ -77,7 +76,7 @@ Admin admin_at(const AdminOptions& options) {
 }
 
 net::Awaitable<AdminReply> answer_of(const Admin& admin, std::string method, std::string path, std::string body,
-                                std::chrono::steady_clock::duration limit) {
+                                     std::chrono::steady_clock::duration limit) {
   const auto& where = admin.address;
   config::ReplicaUrl url;
   url.authority = where.unix_path.empty() ? config::to_text(where) : "localhost";
@@ -92,8 +91,9 @@ net::Awaitable<AdminReply> answer_of(const Admin& admin, std::string method, std
   if (why_none.empty()) co_return AdminReply{{page.status, std::move(page.body)}};
   if (stream.timed_out())
     why_none = "it took longer than " + config::format_number(std::chrono::duration<double>(limit).count()) + " s";
-  co_return AdminReply{{}, "no weir answers at " + config::to_text(where) + ": " + why_none +
-                          "; --admin names the address of its [admin] listener"};
+  co_return AdminReply{{},
+                       "no weir answers at " + config::to_text(where) + ": " + why_none +
+                           "; --admin names the address of its [admin] listener"};
 }
 
 Answered ask_admin(const Admin& admin, const std::string& method, const std::string& path, const std::string& body) {

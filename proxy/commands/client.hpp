@@ -8,7 +8,7 @@
 
 #include "config/settings.hpp"
 #include "proxy/commands/commands.hpp"
-#include "proxy/net/awaitable.hpp"
+#include "proxy/net/completion.hpp"
 
 namespace weir::proxy::commands {
 
@@ -39,7 +39,7 @@ struct AdminReply {
 
 /// Asks without blocking, on the thread of the caller's executor. `limit` is for all of it.
 net::Awaitable<AdminReply> answer_of(const Admin& admin, std::string method, std::string path, std::string body,
-                                std::chrono::steady_clock::duration limit);
+                                     std::chrono::steady_clock::duration limit);
 
 /// Asks, and blocks until there is an answer, for 30 s at most. Throws NoWeir.
 Answered ask_admin(const Admin& admin, const std::string& method, const std::string& path,

@@ -8,7 +8,7 @@
 #include <string>
 #include <system_error>
 
-#include "config/private_file.hpp"
+#include "config/secret.hpp"
 #include "proxy/commands/client.hpp"
 #include "proxy/commands/commands.hpp"
 

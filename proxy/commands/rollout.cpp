@@ -5,10 +5,10 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "balancer/rollout/standing_json.hpp"
+#include "balancer/rollout/machine.hpp"
 #include "config/controls.hpp"
-#include "config/quantity.hpp"
 #include "config/rollouts.hpp"
+#include "config/values.hpp"
 #include "metrics/format.hpp"
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/commands/client.hpp"

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "config/command_line.hpp"
-#include "config/private_file.hpp"
-#include "config/show.hpp"
-#include "metrics/compare/comparison/gate.hpp"
+#include "config/secret.hpp"
+#include "config/values.hpp"
+#include "metrics/compare/comparison/conclusion.hpp"
 #include "metrics/compare/comparison/history.hpp"
 #include "metrics/compare/page/page.hpp"
 #include "metrics/compare/report/report.hpp"

@@ -5,9 +5,9 @@
 #include <set>
 #include <utility>
 
-#include "config/show.hpp"
+#include "config/values.hpp"
 #include "metrics/compare/comparison/why.hpp"
-#include "metrics/compare/samples/rfc3339.hpp"
+#include "metrics/compare/samples/log_reading.hpp"
 #include "metrics/compare/sides/side_choice.hpp"
 #include "metrics/format.hpp"
 
@@ -179,15 +179,14 @@ std::variant<mc::report::Report, std::string> report_on(const ReadSamples& read,
 }
 
 std::optional<std::variant<mc::report::CandidatesReport, std::string>> candidates_report_on(
-    const ReadSamples& read, const mc::samples::Names& names, const Request& request, double margin,
-    const Noise& noise, const std::string& a) {
+    const ReadSamples& read, const mc::samples::Names& names, const Request& request, double margin, const Noise& noise,
+    const std::string& a) {
   const auto candidates = mc::sides::choose_candidates(read.samples, names, request.by, a);
   if (candidates.empty()) return std::nullopt;
   if (auto sentence = outside(read, request)) return *std::move(sentence);
   std::vector<mc::report::Report> reports;
   reports.reserve(candidates.size());
-  for (const auto& sides : candidates)
-    reports.push_back(report_of_sides(read, names, request, margin, noise, sides));
+  for (const auto& sides : candidates) reports.push_back(report_of_sides(read, names, request, margin, noise, sides));
   return mc::report::together(std::move(reports));
 }
 

@@ -8,11 +8,10 @@
 #include <system_error>
 #include <utility>
 
+#include "config/command_line.hpp"
 #include "config/load.hpp"
-#include "config/nearest.hpp"
-#include "config/quantity.hpp"
-#include "config/show.hpp"
-#include "metrics/compare/samples/rfc3339.hpp"
+#include "config/values.hpp"
+#include "metrics/compare/samples/log_reading.hpp"
 
 namespace weir::proxy::compare {
 namespace {

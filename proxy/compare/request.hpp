@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "config/parsed.hpp"
 #include "config/settings.hpp"
+#include "config/values.hpp"
 #include "metrics/compare/comparison/comparison.hpp"
 #include "proxy/compare/compare.hpp"
 
@@ -39,7 +39,7 @@ struct Request {
   std::map<std::string, std::uint64_t, std::less<>>
       kv_tokens;                                  ///< The KV caches of shadows' replicas, named as in `costs`.
   metrics::compare::statistics::Margins margins;  ///< For `not_worse`.
-  bool all_sides = false;  ///< Sides that are not compared are shown as well.
+  bool all_sides = false;                         ///< Sides that are not compared are shown as well.
 };
 
 /// Reads the options, and the settings if they name a file of them: an objective by name stands there, and what

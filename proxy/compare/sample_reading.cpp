@@ -1,16 +1,20 @@
 #include "proxy/compare/sample_reading.hpp"
 
+#include <unistd.h>
+#include <zlib.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <limits>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "metrics/compare/samples/log_reading.hpp"
-#include "metrics/compare/samples/rfc3339.hpp"
-#include "proxy/compare/log_files.hpp"
-#include "proxy/compare/read_times.hpp"
 
 namespace weir::proxy::compare {
 namespace {
@@ -226,6 +230,153 @@ std::optional<std::string> read_samples(const std::vector<std::string>& logs, co
   selecting.follow_primaries();
   tell_runs(read, seen, runs);
   return std::nullopt;
+}
+
+namespace {
+
+constexpr std::size_t buffer_size = 1024 * 1024;
+constexpr std::size_t longest = metrics::compare::samples::longest_line;
+static_assert(buffer_size > longest + 1);
+
+struct Close {
+  void operator()(gzFile file) const { gzclose_r(file); }
+};
+using File = std::unique_ptr<std::remove_pointer_t<gzFile>, Close>;
+
+File open(const std::string& path) {
+  errno = 0;
+  if (path != "-") return File(gzopen(path.c_str(), "rb"));
+  const int input = dup(STDIN_FILENO);
+  if (input < 0) return nullptr;
+  File file(gzdopen(input, "rb"));
+  if (!file) close(input);
+  return file;
+}
+
+/// Cuts what was read into lines.
+class Lines {
+ public:
+  explicit Lines(const OnLine& on_line) : on_line_(on_line) {}
+
+  /// Takes the lines off the front of the buffer; returns how many bytes remain of an unfinished one.
+  std::size_t take(char* buffer, std::size_t size) {
+    std::string_view rest(buffer, size);
+    for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+      give(rest.substr(0, end), true);
+      rest.remove_prefix(end + 1);
+    }
+    // The rest of a line that is too long is dropped as it comes.
+    if (rest.size() > longest) {
+      if (!cut_) give_cut(rest);
+      cut_ = true;
+      return 0;
+    }
+    if (cut_) return 0;
+    std::memmove(buffer, rest.data(), rest.size());
+    return rest.size();
+  }
+
+  void end(std::string_view rest) {
+    if (!cut_ && !rest.empty()) give(rest, false);
+  }
+
+ private:
+  void give_cut(std::string_view line) { on_line_(line.substr(0, longest + 1), ++number_, true); }
+
+  void give(std::string_view line, bool has_newline) {
+    if (cut_) {
+      cut_ = false;  // The line has been given.
+    } else if (line.size() > longest) {
+      give_cut(line);
+    } else {
+      on_line_(line, ++number_, has_newline);
+    }
+  }
+
+  const OnLine& on_line_;
+  std::uint64_t number_ = 0;
+  bool cut_ = false;
+};
+
+}  // namespace
+
+std::optional<std::string> for_each_line(const std::string& path, const OnLine& on_line) {
+  const auto name = path == "-" ? std::string("standard input") : path;
+  const auto file = open(path);
+  if (!file) return name + ": cannot be opened: " + std::strerror(errno ? errno : ENOMEM);
+  gzbuffer(file.get(), 256 * 1024);
+  std::vector<char> buffer(buffer_size + metrics::compare::samples::line_padding);
+  Lines lines(on_line);
+  std::size_t held = 0;
+  for (;;) {
+    const int read = gzread(file.get(), buffer.data() + held, static_cast<unsigned>(buffer_size - held));
+    if (read <= 0) break;
+    held = lines.take(buffer.data(), held + static_cast<std::size_t>(read));
+  }
+  int error = Z_OK;
+  const char* const why = gzerror(file.get(), &error);
+  lines.end(std::string_view(buffer.data(), held));
+  if (error == Z_OK || error == Z_STREAM_END) return std::nullopt;
+  if (error == Z_BUF_ERROR) return name + ": ends within its compressed data; is it still being written?";
+  return name + ": cannot be read: " + (error == Z_ERRNO ? std::strerror(errno) : why);
+}
+
+namespace {
+
+constexpr std::int64_t hour_us = 3'600'000'000;
+constexpr std::uint64_t most_strays = 10, in_so_many = 1000;
+constexpr std::int64_t far = 10;
+
+void add_to(Stretch& stretch, const Stretch& other) {
+  stretch.first_us = std::min(stretch.first_us, other.first_us);
+  stretch.last_us = std::max(stretch.last_us, other.last_us);
+  stretch.requests += other.requests;
+}
+
+}  // namespace
+
+std::int64_t hour_of(std::int64_t us) { return us >= 0 ? us / hour_us : -((hour_us - 1 - us) / hour_us); }
+
+void ReadTimes::add(std::int64_t us) { add_to(hours_[hour_of(us)], {us, us, 1}); }
+
+Stretch ReadTimes::taken() const {
+  if (hours_.empty()) return {};
+  std::uint64_t all = 0;
+  for (const auto& [hour, stretch] : hours_) all += stretch.requests;
+  /// The hour of the request of this rank.
+  const auto hour_at = [&](std::uint64_t rank) {
+    for (const auto& [hour, stretch] : hours_) {
+      if (rank < stretch.requests) return hour;
+      rank -= stretch.requests;
+    }
+    return hours_.rbegin()->first;
+  };
+  const auto low = hour_at(all / 4), high = hour_at(all - 1 - all / 4);
+  const auto reach = far * std::max<std::int64_t>(1, 2 * (high - low));
+  std::uint64_t before = 0, behind = 0;
+  for (const auto& [hour, stretch] : hours_) {
+    if (hour < low - reach) before += stretch.requests;
+    if (hour > high + reach) behind += stretch.requests;
+  }
+  const auto most = std::max(most_strays, all / in_so_many);
+  Stretch taken{hours_.begin()->first * hour_us, (hours_.rbegin()->first + 1) * hour_us - 1, all};
+  if (before > 0 && before <= most) {
+    taken.first_us = (low - reach) * hour_us;
+    taken.requests -= before;
+  }
+  if (behind > 0 && behind <= most) {
+    taken.last_us = (high + reach + 1) * hour_us - 1;
+    taken.requests -= behind;
+  }
+  return taken;
+}
+
+Stretch ReadTimes::within(std::span<const Stretch> taken) const {
+  Stretch found;
+  for (const auto& [hour, stretch] : hours_)
+    if (std::ranges::any_of(taken, [&](const Stretch& one) { return one.holds(stretch.first_us); }))
+      add_to(found, stretch);
+  return found;
 }
 
 }  // namespace weir::proxy::compare

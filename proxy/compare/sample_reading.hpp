@@ -3,15 +3,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
-#include "metrics/compare/pairs/warm_up.hpp"
+#include "metrics/compare/pairs/pairing.hpp"
 #include "metrics/compare/samples/sample.hpp"
-#include "metrics/compare/sides/selection.hpp"
+#include "metrics/compare/sides/side_choice.hpp"
 #include "proxy/compare/request.hpp"
 
 namespace weir::proxy::compare {
@@ -88,5 +92,48 @@ using OnProgress = std::function<void(std::uint64_t lines)>;
 std::optional<std::string> read_samples(const std::vector<std::string>& logs, const Filter& filter,
                                         metrics::compare::samples::Names& names, const OnProgress& on_progress,
                                         ReadSamples& read);
+
+// Reads the lines of request logs from files, plain or gzip, or from standard input.
+
+/// Called with each line, without its newline, and its number from 1 on. metrics::compare::line_padding bytes behind a
+/// line are readable. A line without newline ends the file: it may be one that is being written. A line that is longer
+/// than metrics::compare::longest_line comes cut, one byte longer than that.
+using OnLine = std::function<void(std::string_view line, std::uint64_t number, bool has_newline)>;
+
+/// Reads a file in one buffer of 1 MiB; "-" is standard input. Whether it is gzip is told by its first bytes. Returns a
+/// sentence if it cannot be read to its end; the lines before that have been given.
+std::optional<std::string> for_each_line(const std::string& path, const OnLine& on_line);
+
+// The times of the requests of a log, by the hour, and which of them are no time of that log: a clock that was not set
+// yet writes 1970, a damaged line anything. One such line would stretch a window over decades.
+//
+// A log may be joined from runs that lie weeks apart, so that distance alone says nothing. Lines are strays if they are
+// both few and far away: at most ten, or a thousandth of all, on that side, and beyond ten times what the bulk spans.
+// The bulk's span is twice that of its middle half, and at least an hour.
+
+/// A stretch of time in microseconds since 1970, its ends included.
+struct Stretch {
+  std::int64_t first_us = std::numeric_limits<std::int64_t>::max();
+  std::int64_t last_us = std::numeric_limits<std::int64_t>::min();
+  std::uint64_t requests = 0;
+
+  bool holds(std::int64_t us) const { return us >= first_us && us <= last_us; }
+};
+
+/// Returns the hour since 1970.
+std::int64_t hour_of(std::int64_t us);
+
+/// The memory is that of the different hours.
+class ReadTimes {
+ public:
+  void add(std::int64_t us);
+  /// Returns the time whose requests are no strays, as whole hours.
+  Stretch taken() const;
+  /// Returns when the first and the last request within any of these whole hours arrived, and how many did.
+  Stretch within(std::span<const Stretch> taken) const;
+
+ private:
+  std::map<std::int64_t, Stretch> hours_;  ///< By the hour since 1970.
+};
 
 }  // namespace weir::proxy::compare

@@ -1,7 +1,6 @@
 #include "proxy/control/admin.hpp"
 
 #include <spdlog/spdlog.h>
-
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -18,20 +17,13 @@
 #include <vector>
 
 #include "proxy/control/api.hpp"
-#include "proxy/control/bypass_api.hpp"
-#include "proxy/control/change_guard.hpp"
-#include "proxy/control/compare_api.hpp"
-#include "proxy/control/gate_api.hpp"
-#include "proxy/control/gzip.hpp"
+#include "proxy/control/comparison_api.hpp"
+#include "proxy/control/guard.hpp"
 #include "proxy/control/live_api.hpp"
-#include "proxy/control/page_files.hpp"
-#include "proxy/control/report_api.hpp"
-#include "proxy/control/shadow_api.hpp"
 #include "proxy/events/events.hpp"
 #include "proxy/fleet/keep_running.hpp"
-#include "proxy/net/awaitable.hpp"
-#include "proxy/net/peer_address.hpp"
-#include "proxy/net/timer.hpp"
+#include "proxy/net/address.hpp"
+#include "proxy/net/completion.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -191,8 +183,7 @@ constexpr Route routes[] = {
      }},
     {AdminScope::metrics, false, "/-/healthy", "200 while weir runs.",
      [](Call) -> Answering { co_return plain("healthy\n"); }},
-    {AdminScope::metrics, false, "/-/ready",
-     "200 while weir takes requests, else 503 with the reason.",
+    {AdminScope::metrics, false, "/-/ready", "200 while weir takes requests, else 503 with the reason.",
      [](Call call) -> Answering {
        const auto why_not = call.weir.why_not_ready();
        co_return why_not.empty() ? plain("ready\n") : plain("not ready: " + why_not + "\n", 503);
@@ -228,8 +219,8 @@ constexpr Route routes[] = {
        auto& slow = call.weir.slow_answers;
        if (slow.is_full())
          co_return api_error(503, "busy", "other comparisons are being made; ask again in some seconds");
-       co_return answer_of(co_await slow.make(comparison(call.asked.query, call.weir.history, call.snapshot),
-                                              net::use_awaitable));
+       co_return answer_of(
+           co_await slow.make(comparison(call.asked.query, call.weir.history, call.snapshot), net::use_awaitable));
      }},
     {AdminScope::metrics, false, "/api/gate",
      "Whether a candidate may take over: 200 pass, 417 worse, 425 unknown ([rollouts](../guides/rollout.md)).",
@@ -238,8 +229,8 @@ constexpr Route routes[] = {
        auto& slow = call.weir.slow_answers;
        if (slow.under_way() >= most_gates)
          co_return api_error(503, "busy", "other comparisons are being made; ask again in some seconds");
-       co_return answer_of(co_await slow.make(gate_answer(call.asked.query, call.weir.history, call.snapshot),
-                                              net::use_awaitable));
+       co_return answer_of(
+           co_await slow.make(gate_answer(call.asked.query, call.weir.history, call.snapshot), net::use_awaitable));
      },
      true},
     {AdminScope::admin, false, "/api/rollout", "The rollouts, their state, share and last gate.",
@@ -486,6 +477,26 @@ void start_admin_session(asio::io_context& context, net::UniqueFd client, AdminS
   asio::co_spawn(context, run(Stream(std::move(socket)), scope, weir),
                  fleet::Unawaited(weir.fleet.internal_errors(), metrics::series::Part::operators,
                                   "the operator's connection is closed"));
+}
+
+const live::page::File* page_file(std::string_view path) {
+  const auto all = live::page::files();
+  const auto found = std::ranges::find(all, path, &live::page::File::path);
+  return found == all.end() ? nullptr : &*found;
+}
+
+bool names_tag(std::string_view if_none_match, std::string_view tag) {
+  const auto opaque = [](std::string_view one) { return one.starts_with("W/") ? one.substr(2) : one; };
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!if_none_match.empty()) {
+    const auto comma = std::min(if_none_match.find(','), if_none_match.size());
+    auto one = if_none_match.substr(0, comma);
+    if_none_match.remove_prefix(std::min(comma + 1, if_none_match.size()));
+    while (!one.empty() && is_blank(one.front())) one.remove_prefix(1);
+    while (!one.empty() && is_blank(one.back())) one.remove_suffix(1);
+    if (one == "*" || opaque(one) == opaque(tag)) return true;
+  }
+  return false;
 }
 
 }  // namespace weir::proxy::control

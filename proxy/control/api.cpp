@@ -1,9 +1,23 @@
 #include "proxy/control/api.hpp"
 
 #include <simdjson.h>
+#include <zlib.h>
 
+#include <algorithm>
+#include <boost/beast/core/string.hpp>
+#include <boost/url.hpp>
+#include <new>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
 
+#include "config/command_line.hpp"
+#include "config/values.hpp"
 #include "metrics/wire/json/writer.hpp"
+#include "proxy/control/incident/report.hpp"
+#include "proxy/control/live_api.hpp"
+#include "proxy/events/events.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -110,6 +124,183 @@ ApiAnswer reload_answer(const Reload::Result& result) {
                   std::to_string(result.errors.size()));
   json.key("errors").texts(result.errors);
   return answer_of(json, 400);
+}
+
+std::optional<std::vector<std::pair<std::string, std::string>>> parameters_of(std::string_view query) {
+  std::vector<std::pair<std::string, std::string>> all;
+  if (query.empty()) return all;
+  // boost::urls::parse_query of Boost 1.81 takes the length of its text from a terminating zero.
+  const std::string target = "/?" + std::string(query);
+  const auto parsed = boost::urls::parse_origin_form(target);
+  if (!parsed) return std::nullopt;
+  for (const auto& one : parsed->params()) all.emplace_back(one.key, one.value);
+  return all;
+}
+
+std::string repeated_parameter(const std::vector<std::pair<std::string, std::string>>& parameters) {
+  std::set<std::string_view> seen;
+  for (const auto& [name, value] : parameters)
+    if (!seen.insert(name).second) return name + " is there twice; leave one out";
+  return {};
+}
+
+ApiAnswer bad_query(const std::string& sentence) { return api_error(400, "bad_query", sentence); }
+
+std::string unknown_parameter(std::string_view name, const std::vector<std::string_view>& known) {
+  std::string all;
+  for (const auto& one : known) all.append(all.empty() ? "" : ", ").append(one);
+  const auto meant = config::nearest(std::string(name), known);
+  return "unknown parameter '" + std::string(name) + "'; " +
+         (meant.empty() ? "known are " + all : "did you mean " + std::string(meant) + "?");
+}
+
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t");
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+/// Takes the text before the next `mark` off the front of `text`.
+std::string_view take_until(std::string_view& text, char mark) {
+  const auto end = text.find(mark);
+  const auto part = text.substr(0, end);
+  text = end == text.npos ? std::string_view() : text.substr(end + 1);
+  return trimmed(part);
+}
+
+/// True for "q=0": a weight of 0 is written with zeros alone.
+bool forbids(std::string_view parameter) {
+  if (parameter.size() < 3 || (parameter[0] != 'q' && parameter[0] != 'Q') || parameter[1] != '=') return false;
+  return parameter.substr(2).find_first_not_of("0.") == parameter.npos;
+}
+
+}  // namespace
+
+bool accepts_gzip(std::string_view accept_encoding) {
+  std::optional<bool> named, any;
+  while (!accept_encoding.empty()) {
+    auto element = take_until(accept_encoding, ',');
+    const auto coding = take_until(element, ';');
+    bool allowed = true;
+    while (!element.empty()) allowed &= !forbids(take_until(element, ';'));
+    if (boost::beast::iequals(coding, "gzip") || boost::beast::iequals(coding, "x-gzip")) named = allowed;
+    if (coding == "*") any = allowed;
+  }
+  return named ? *named : any.value_or(false);
+}
+
+std::string gzip(std::string_view text) {
+  constexpr int fastest_that_pays = 4;  // Level 6 takes twice the time for a tenth less.
+  constexpr int window_and_gzip_frame = 15 + 16;
+  constexpr int memory = 8;
+  z_stream stream{};
+  if (::deflateInit2(&stream, fastest_that_pays, Z_DEFLATED, window_and_gzip_frame, memory, Z_DEFAULT_STRATEGY) != Z_OK)
+    throw std::bad_alloc();
+  std::string out(::deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  const int done = ::deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  if (done != Z_STREAM_END) throw std::bad_alloc();
+  return out;
+}
+
+bool switch_shadow(const fleet::ShadowRuntime& shadow, bool on, History& history, metrics::Moment now) {
+  auto& state = *shadow.state;
+  if (state.on.load() == on) return false;
+  if (on) {
+    state.began = metrics::Moment::max();
+    state.finished = 0;
+    history.begin_anew(shadow.settings.name, now);
+  }
+  state.on = on;
+  const auto& name = shadow.settings.name;
+  events::info(events::What::shadow, name, "shadow '{}' is {}", name, on ? "on" : "off");
+  return true;
+}
+
+ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view name, bool on, History& history,
+                        metrics::Moment now) {
+  const auto found =
+      std::ranges::find_if(snapshot.shadows, [name](const auto& one) { return one->settings.name == name; });
+  if (found == snapshot.shadows.end())
+    return api_error(404, "unknown_shadow", "no shadow is named '" + std::string(name) + "'; GET /api/live lists them");
+  const bool changed = switch_shadow(**found, on, history, now);
+  metrics::wire::JsonWriter json;
+  json.open('{').key("name").text(name).key("on").boolean(on).key("changed").boolean(changed).close('}');
+  return {200, json.written() + "\n"};
+}
+
+void begin_anew(const fleet::Snapshot& before, const fleet::Snapshot& after, History& history, metrics::Moment now) {
+  for (const auto& shadow : after.shadows) {
+    const bool goes_on =
+        std::ranges::any_of(before.shadows, [&](const auto& one) { return one->state == shadow->state; });
+    if (!goes_on) history.begin_anew(shadow->settings.name, now);
+  }
+}
+
+std::map<std::string, std::uint64_t, std::less<>> kv_tokens_of_shadows(const fleet::Snapshot& snapshot) {
+  std::map<std::string, std::uint64_t, std::less<>> known;
+  for (const auto& shadow : snapshot.shadows) {
+    for (const auto& replica : shadow->settings.replicas)
+      if (replica.expand && replica.kv_tokens) known[replica.config] = *replica.kv_tokens;
+    for (const auto& replica : shadow->pool->replicas)
+      if (const auto tokens = fleet::kv_tokens_of(replica->settings, *replica->state))
+        known[replica->settings.name] = *tokens;
+  }
+  return known;
+}
+
+ApiAnswer bypass_answer(std::atomic<bool>& bypass, bool on) {
+  const bool changed = bypass.exchange(on) != on;
+  if (changed && on) events::warn(events::What::bypass, "", bypass_is_on);
+  if (changed && !on)
+    events::warn(events::What::bypass, "", "bypass is off: requests and answers are read again from now on");
+  metrics::wire::JsonWriter json;
+  return {200, json.open('{').key("bypass").boolean(on).key("changed").boolean(changed).close('}').written() + "\n"};
+}
+
+namespace {
+
+struct Wanted {
+  std::chrono::seconds last = incident::longest;
+  bool json = false;
+};
+
+/// Returns what is wanted, or a sentence that says why it cannot be.
+std::optional<std::string> take(std::string_view query, Wanted& wanted) {
+  const auto parameters = parameters_of(query);
+  if (!parameters) return std::string(not_a_query);
+  for (const auto& [name, value] : *parameters) {
+    if (name == "last") {
+      const auto last = config::parse_duration(value);
+      if (!last || *last < std::chrono::seconds(10) || *last > incident::longest)
+        return "last must be a time from 10s to 15m, such as 5m: the live view keeps no more";
+      wanted.last = std::chrono::ceil<std::chrono::seconds>(*last);
+    } else if (name == "format") {
+      if (value != "html" && value != "json") return std::string("format must be html or json");
+      wanted.json = value == "json";
+    } else {
+      return unknown_parameter(name, {"last", "format"});
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+ApiAnswer report_answer(std::string_view query, live::Live& live, const config::Settings& settings) {
+  Wanted wanted;
+  if (const auto why_not = take(query, wanted)) return bad_query(*why_not);
+  auto data = incident::data(live, settings, wanted.last, "an operator asked for it");
+  if (data.empty()) return not_yet();
+  if (wanted.json) return {200, std::move(data) + "\n"};
+  return {200, incident::page(data), "text/html; charset=utf-8"};
 }
 
 }  // namespace weir::proxy::control

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "metrics/wire/json/writer.hpp"
-#include "proxy/control/query.hpp"
+#include "proxy/control/api.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -33,7 +33,7 @@ std::optional<ApiAnswer> refuse_parameters(std::string_view query) {
 /// A question to the window.
 struct WindowAsked {
   std::size_t seconds = usual_window_seconds;
-  std::size_t step = 1;  ///< A number is the mean of so many seconds.
+  std::size_t step = 1;              ///< A number is the mean of so many seconds.
   std::vector<std::string> figures;  ///< Empty means all.
   std::optional<std::pair<Rows, std::string>> only;
 
@@ -173,8 +173,8 @@ ApiAnswer window_answer(std::string_view query, const live::Live& live) {
   const auto numbers = numbers_of(shown, asked);
   if (numbers > most_window_numbers)
     return bad_query("that would be " + std::to_string(numbers) + " numbers, and an answer has at most " +
-                   std::to_string(most_window_numbers) +
-                   ": ask for fewer seconds, for some figures (figures=), or for one row (replica=, pool=, shadow=)");
+                     std::to_string(most_window_numbers) +
+                     ": ask for fewer seconds, for some figures (figures=), or for one row (replica=, pool=, shadow=)");
   return {200, window_json(live, asked, shown) + "\n"};
 }
 
@@ -221,8 +221,9 @@ ApiAnswer events_answer(std::string_view query, const live::Live& live) {
 ApiAnswer stream_answer(std::string_view query, const live::Live& live) {
   if (auto refused = refuse_parameters(query)) return std::move(*refused);
   if (live.is_full())
-    return api_error(503, "busy", std::to_string(live::Live::most_streams) +
-                                      " streams are open, and no more may be; close one, or poll GET /api/live");
+    return api_error(503, "busy",
+                     std::to_string(live::Live::most_streams) +
+                         " streams are open, and no more may be; close one, or poll GET /api/live");
   return {200, "", std::string(event_stream)};
 }
 

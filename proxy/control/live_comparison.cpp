@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "proxy/compare/reporting.hpp"
-#include "proxy/control/shadow_api.hpp"
+#include "proxy/control/api.hpp"
 
 namespace weir::proxy::control {
 namespace {

@@ -2,6 +2,8 @@
 // its own writes it, so that a slow disk holds up nobody.
 #pragma once
 
+#include <sys/types.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
@@ -12,7 +14,7 @@
 #include <string_view>
 
 #include "balancer/rollout/machine.hpp"
-#include "metrics/sip_hash.hpp"
+#include "metrics/hash.hpp"
 
 namespace weir::proxy::control {
 
@@ -83,5 +85,15 @@ class RolloutWriter {
   KeptRollouts kept_;           ///< As a restart finds them. Of the writing thread.
   boost::asio::thread_pool thread_{1};
 };
+
+// Writes a file so that a crash at any time leaves the old one or the new one.
+
+/// Writes the file of that name in the directory, first beside it as NAME.new. The text has reached the disk when the
+/// call returns. Returns "", or the system's word for why it is not written; then nothing is left of it.
+std::string write_whole(const std::string& directory, std::string_view name, std::string_view text, mode_t mode);
+
+/// Writes over the file of that name where it lies, which a full disk allows as long as the text needs no more blocks.
+/// A crash meanwhile leaves a damaged file. Returns what write_whole returns; then the file may be damaged, too.
+std::string write_over(const std::string& directory, std::string_view name, std::string_view text);
 
 }  // namespace weir::proxy::control

@@ -7,9 +7,9 @@
 #include <utility>
 #include <variant>
 
-#include "balancer/rollout/standing_json.hpp"
+#include "balancer/rollout/machine.hpp"
 #include "config/rollouts.hpp"
-#include "proxy/control/shadow_api.hpp"
+#include "proxy/control/api.hpp"
 #include "proxy/events/events.hpp"
 
 namespace weir::proxy::control {

@@ -18,7 +18,7 @@
 #include "balancer/rollout/follower.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/control/api.hpp"
-#include "proxy/control/gates.hpp"
+#include "proxy/control/comparison_api.hpp"
 #include "proxy/control/history.hpp"
 #include "proxy/control/rollout_file.hpp"
 #include "proxy/control/slow_answers.hpp"
@@ -86,7 +86,7 @@ class Rollouts {
   History& history_;
   SlowAnswers& slow_;
   const std::optional<metrics::SipKey> conversation_key_;
-  KeptRollouts left_;  ///< By an earlier process, until the first adopt().
+  KeptRollouts left_;                                    ///< By an earlier process, until the first adopt().
   std::map<std::string, Running, std::less<>> running_;  ///< By name.
   bool ended_ = false;
   std::string state_error_;  ///< Why the file could not be written last, or "".

@@ -2,6 +2,9 @@
 // freeing of old settings with thousands of keys.
 #pragma once
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/io_context.hpp>
@@ -13,9 +16,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "proxy/control/niceness.hpp"
-
 namespace weir::proxy::control {
+
+/// Makes the calling thread as nice as this, and not the process: on Linux a thread has a niceness of its own.
+inline void be_nice(int niceness) { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), niceness); }
 
 /// Makes answers that take long on a thread of its own, one after the other. The control thread uses it.
 class SlowAnswers {

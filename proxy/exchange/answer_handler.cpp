@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "balancer/story/status.hpp"
-#include "metrics/ticks.hpp"
+#include "balancer/story/attempt.hpp"
+#include "metrics/moment.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
@@ -184,8 +184,8 @@ void AnswerHandler::stop(End end, Reply reply) {
 
 void AnswerHandler::written(Moment now, bool at_once) {
   if (state_ != State::done)
-    client_has_marker_ = at_once && accepted_ && replica_side_.form() != BodyForm::json &&
-                         replica_side_.meter()->complete();
+    client_has_marker_ =
+        at_once && accepted_ && replica_side_.form() != BodyForm::json && replica_side_.meter()->complete();
   if (framer_.written()) written_at_ = now;
   if (at_once && read_token_events_ > 0) {
     const auto overhead = std::max(metrics::Nanoseconds(now - read_at_), metrics::Nanoseconds::zero());

@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "balancer/story/attempt.hpp"
-#include "proxy/exchange/client_framer.hpp"
+#include "proxy/exchange/client_side.hpp"
 #include "proxy/exchange/replica_side.hpp"
 #include "proxy/fleet/snapshot.hpp"
 
@@ -121,8 +121,8 @@ class AnswerHandler {
   const bool keep_errors_, doubted_;
 
   Moment keep_until_ = Moment::max();
-  Moment read_at_{};     ///< The read whose output is being written arrived then.
-  Moment written_at_{};  ///< The client was last written to then.
+  Moment read_at_{};                         ///< The read whose output is being written arrived then.
+  Moment written_at_{};                      ///< The client was last written to then.
   std::optional<story::End> undecided_end_;  ///< In State::undecided it says that the answer is there to its end.
   std::uint32_t read_token_events_ = 0;
   State state_ = State::awaiting;

@@ -7,15 +7,14 @@
 #include <iterator>
 #include <utility>
 
-#include "balancer/story/status.hpp"
-#include "metrics/ticks.hpp"
+#include "balancer/story/attempt.hpp"
+#include "metrics/moment.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
+#include "proxy/exchange/client_request.hpp"
 #include "proxy/exchange/failure_answers.hpp"
-#include "proxy/exchange/request_records.hpp"
-#include "proxy/exchange/shadows.hpp"
-#include "proxy/exchange/ties.hpp"
+#include "proxy/exchange/mirror.hpp"
+#include "proxy/http/credential.hpp"
 #include "proxy/http/rewrite.hpp"
-#include "proxy/http/via.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
@@ -85,12 +84,17 @@ std::shared_ptr<const std::string> share(ClientMessage& message) {
 }
 
 story::Story::Shared shared_by(Loop& loop, const fleet::PoolRuntime& pool) {
-  return {*pool.balancer, loop.shared.fleet.retries(), *pool.poison, pool.settings.queue.requests > 0,
-          metrics::ticks(pool.settings.queue.time), &loop.shared.fleet.homes(), &loop.shared.cutting};
+  return {*pool.balancer,
+          loop.shared.fleet.retries(),
+          *pool.poison,
+          pool.settings.queue.requests > 0,
+          metrics::ticks(pool.settings.queue.time),
+          &loop.shared.fleet.homes(),
+          &loop.shared.cutting};
 }
 
-story::Story::Request story_of(Loop& loop, ClientMessage& message, const ClientIdentity& client,
-                               const RequestIds& ids, const fleet::PoolRuntime& pool) {
+story::Story::Request story_of(Loop& loop, ClientMessage& message, const ClientIdentity& client, const RequestIds& ids,
+                               const fleet::PoolRuntime& pool) {
   story::Story::Request about{message.facts, std::move(message.prefix)};
   set_ties(about, loop.shared.fleet.homes(), message, client, pool, loop.shared.conversation_key.numbers);
   if (pool.rollout && about.lot == 0 && message.facts->conversation == 0)
@@ -281,8 +285,8 @@ void Exchange::tell_inside(ExchangeEnd& end) {
     const auto head = kept.substr(0, kept.find("\r\n\r\n") + 4), body = kept.substr(head.size());
     const auto parsed = http::parse_response_head(head, false);
     const bool chunked = parsed && parsed->framing == http::Framing::chunked;
-    const bool goes_on = chunked && parsed->status == 200 &&
-                         (*parsed)[http::FieldName::content_type].starts_with("text/event-stream");
+    const bool goes_on =
+        chunked && parsed->status == 200 && (*parsed)[http::FieldName::content_type].starts_with("text/event-stream");
     const unsigned status = story_.ending().attempt->status;
     rest = goes_on ? std::string(body) : closing(api, status, error_in(status, chunked ? std::string_view() : body));
   } else {
@@ -339,8 +343,8 @@ void Exchange::record(ExchangeEnd& end) {
   story_.complete(record, std::chrono::steady_clock::now());
   if (story_.attempts().size() > 1)
     for (const auto& one : story_.attempts())
-      record.tried.make().push_back({AttemptRunner::replica_of(one.replica).settings.name, one.started, one.ended,
-                                     one.status, one.why});
+      record.tried.make().push_back(
+          {AttemptRunner::replica_of(one.replica).settings.name, one.started, one.ended, one.status, one.why});
   if (end.own) record.status = end.own->status;
   record.shadows = static_cast<std::uint32_t>(mirrored_to_.size());
   if (client_left_ && record.outcome == Outcome::client_abort) {

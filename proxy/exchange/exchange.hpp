@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "balancer/story/story.hpp"
-#include "metrics/recycled.hpp"
+#include "metrics/memory.hpp"
 #include "proxy/exchange/attempt_runner.hpp"
 #include "proxy/exchange/client_request.hpp"
-#include "proxy/exchange/early_head.hpp"
+#include "proxy/exchange/client_side.hpp"
 #include "proxy/exchange/loop.hpp"
-#include "proxy/exchange/mirror_job.hpp"
+#include "proxy/exchange/mirror.hpp"
 #include "proxy/http/own_answer.hpp"
-#include "proxy/net/awaitable.hpp"
+#include "proxy/net/completion.hpp"
 
 namespace weir::proxy::exchange {
 

@@ -5,33 +5,61 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/intrusive/list.hpp>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/settings.hpp"
-#include "metrics/record/finished_records.hpp"
+#include "metrics/hash.hpp"
 #include "metrics/record/request_log.hpp"
+#include "metrics/record/request_record.hpp"
 #include "metrics/series/exposition.hpp"
-#include "metrics/universal_hash.hpp"
-#include "metrics/wire/request/opening.hpp"
-#include "proxy/exchange/client_framer.hpp"
-#include "proxy/exchange/fair_key.hpp"
+#include "metrics/vocabulary.hpp"
+#include "metrics/wire/request/prefix_chain.hpp"
+#include "proxy/exchange/client_side.hpp"
 #include "proxy/fleet/fleet.hpp"
-#include "proxy/fleet/idle_connections.hpp"
 #include "proxy/fleet/model_directory.hpp"
+#include "proxy/fleet/snapshot.hpp"
+#include "proxy/http/head.hpp"
+#include "proxy/net/address.hpp"
 #include "proxy/net/address_accounts.hpp"
-#include "proxy/net/address_counts.hpp"
-#include "proxy/net/arrival.hpp"
-#include "proxy/net/buffer_share.hpp"
-#include "proxy/net/connector.hpp"
-#include "proxy/net/deadline.hpp"
+#include "proxy/net/buffer_budget.hpp"
+#include "proxy/net/completion.hpp"
+#include "proxy/net/connect.hpp"
 #include "proxy/net/poller.hpp"
-#include "proxy/net/timer.hpp"
-#include "proxy/net/uploads.hpp"
 
 namespace weir::proxy::exchange {
+
+using metrics::SipKey;
+
+/// A random key.
+SipKey make_sip_key();
+
+/// Returns whose request this is. `key_name` is the name of the client's key, "" where weir knows no keys. A request
+/// without the key or the header that decides is its address's: a credential that nobody checks can be made up, and
+/// must not buy a share. Of IPv6 the first 64 bits count, because one client has all that begin so.
+std::uint64_t fair_key(const SipKey& key, const config::FairBy& by, const http::RequestHead& head,
+                       const net::PeerAddress& address, std::string_view key_name);
+
+/// Returns the number of the request's session: by the first of `by` that it has. 0: it has none.
+std::uint64_t session_of(std::span<const config::SessionBy> by, const http::RequestHead& head,
+                         const metrics::Names& names, std::string_view key_name);
+
+/// Returns a hash of the credential that the request is sent with: of its key's name, else of what it says itself.
+std::optional<std::uint64_t> credential_of(const SipKey& key, const http::RequestHead& head, std::string_view key_name);
+
+/// Returns who sends the request, as far as it says so itself: by the name of its key, else by its credential, whoever
+/// made that up, else by its address. Nothing is shared out by this.
+std::uint64_t sender_of(const SipKey& key, const http::RequestHead& head, const net::PeerAddress& address,
+                        std::string_view key_name);
+
+/// Returns the seed of a prompt's prefix: prompts with equal seeds share anchors. `key_name` is as above.
+std::uint64_t prefix_seed(const SipKey& key, config::PrefixIsolation isolation, std::string_view key_name);
 
 class Shadows;
 struct Waiter;
@@ -52,23 +80,23 @@ struct Shared {
   std::atomic<metrics::Moment> full_share_line{metrics::Moment(-std::chrono::hours(1))};
   /// When the log last told of an address whose handshakes take too much CPU: see serve/handshakes.
   std::atomic<metrics::Moment> handshake_cpu_line{metrics::Moment(-std::chrono::hours(1))};
-  std::atomic<bool> draining{false};               ///< Answers say `Connection: close`.
-  std::atomic<bool> closing{false};                ///< Idle client connections are closed.
-  std::atomic<bool> cutting{false};                ///< Requests that still run are ended.
-  std::atomic<std::size_t> connections{0};         ///< Counts the client connections of all loops.
-  const SipKey fair_by_key = make_sip_key();       ///< See fair_key and prefix_seed.
+  std::atomic<bool> draining{false};          ///< Answers say `Connection: close`.
+  std::atomic<bool> closing{false};           ///< Idle client connections are closed.
+  std::atomic<bool> cutting{false};           ///< Requests that still run are ended.
+  std::atomic<std::size_t> connections{0};    ///< Counts the client connections of all loops.
+  const SipKey fair_by_key = make_sip_key();  ///< See fair_key and prefix_seed.
   const metrics::wire::ConversationKey conversation_key{make_sip_key()};  ///< See RequestFacts::conversation.
-  const SipKey fingerprint_key = make_sip_key();   ///< Keys the fingerprints of mirrored answers.
+  const SipKey fingerprint_key = make_sip_key();           ///< Keys the fingerprints of mirrored answers.
   const metrics::UniversalKey prefix_key{make_sip_key()};  ///< Keys the anchors of prompts. Reloads keep it.
   const SipKey mark_key = make_sip_key();  ///< Keys what the request log tells of the beginnings of prompts.
   net::BufferBudget buffers{fleet.snapshot()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
-  net::AddressCounts addresses{};       ///< Counts the connections of each address.
-  net::AddressShares address_shares{};  ///< Counts what each address holds of the buffers.
+  net::AddressCounts addresses{};         ///< Counts the connections of each address.
+  net::AddressShares address_shares{};    ///< Counts what each address holds of the buffers.
   net::AddressShares half_head_shares{};  ///< Counts what each address holds by heads that are not yet whole.
   net::AddressAccounts handshake_cpu{};   ///< Seconds of CPU that handshakes of clients took: see serve/handshakes.
-  std::atomic<bool> wants_room{false};  ///< A loop found no room for a request: see net::Uploads.
-  std::atomic<bool> bypass{false};      ///< New requests are relayed unread.
-  Shadows* shadows = nullptr;           ///< Set before the loops run; null if nothing is mirrored.
+  std::atomic<bool> wants_room{false};    ///< A loop found no room for a request: see net::Uploads.
+  std::atomic<bool> bypass{false};        ///< New requests are relayed unread.
+  Shadows* shadows = nullptr;             ///< Set before the loops run; null if nothing is mirrored.
 };
 
 /// A request under way. It leaves the list when it ends.

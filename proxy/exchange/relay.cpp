@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <utility>
 
-#include "metrics/prefetch.hpp"
-#include "metrics/ticks.hpp"
-#include "proxy/exchange/connect_failure.hpp"
+#include "metrics/memory.hpp"
+#include "metrics/moment.hpp"
+#include "proxy/exchange/failure_answers.hpp"
 
 namespace weir::proxy::exchange {
 namespace {

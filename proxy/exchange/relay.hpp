@@ -11,12 +11,11 @@
 #include <memory>
 #include <string>
 
-#include "metrics/rare.hpp"
+#include "metrics/memory.hpp"
 #include "proxy/exchange/answer_handler.hpp"
-#include "proxy/exchange/client_pace.hpp"
-#include "proxy/exchange/client_watch.hpp"
+#include "proxy/exchange/client_side.hpp"
 #include "proxy/exchange/loop.hpp"
-#include "proxy/net/buffer_share.hpp"
+#include "proxy/net/buffer_budget.hpp"
 #include "proxy/net/completion.hpp"
 
 namespace weir::proxy::exchange {

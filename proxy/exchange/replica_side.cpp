@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <charconv>
 
-#include "balancer/story/status.hpp"
-#include "metrics/ticks.hpp"
-#include "metrics/wire/engine/head.hpp"
+#include "balancer/story/attempt.hpp"
+#include "metrics/moment.hpp"
+#include "metrics/wire/engine/report.hpp"
 
 namespace weir::proxy::exchange {
 namespace {

@@ -13,12 +13,12 @@
 #include <string>
 #include <string_view>
 
-#include "balancer/homes.hpp"
+#include "balancer/affinity.hpp"
 #include "balancer/story/attempt.hpp"
 #include "config/settings.hpp"
+#include "metrics/hash.hpp"
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/series/shard.hpp"
-#include "metrics/sip_hash.hpp"
 #include "metrics/wire/request/edits.hpp"
 #include "proxy/http/body_decoder.hpp"
 
@@ -41,7 +41,7 @@ class ReplicaSide {
     std::uint32_t choices = 1, prompts = 1;  ///< The request's n and number of prompts.
     Moment received{};                       ///< t0
     Moment started{};                        ///< When this attempt started.
-    balancer::HandedOut handed_out{};  ///< Notes the id of the answer, before any of it is passed on.
+    balancer::HandedOut handed_out{};        ///< Notes the id of the answer, before any of it is passed on.
     const metrics::SipKey* fingerprint_key = nullptr;  ///< Null unless the answer is compared.
     const config::Limits& limits;
   };

@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
-#include "config/url.hpp"
-#include "metrics/ticks.hpp"
+#include "config/address.hpp"
+#include "metrics/moment.hpp"
 #include "proxy/events/events.hpp"
 
 namespace weir::proxy::fleet {
@@ -171,8 +171,8 @@ std::shared_ptr<ShadowState> state_of(const Snapshot* before, const config::Sett
                                       const config::Shadow& shadow) {
   auto state = std::make_shared<ShadowState>();
   if (before == nullptr) return state;
-  const auto old = std::ranges::find_if(before->shadows,
-                                        [&](const auto& one) { return asks_the_same(one->settings, shadow); });
+  const auto old =
+      std::ranges::find_if(before->shadows, [&](const auto& one) { return asks_the_same(one->settings, shadow); });
   if (old == before->shadows.end()) return state;
   if (primary_of(before->settings, shadow) == primary_of(settings, shadow)) return (*old)->state;
   state->on = (*old)->state->on.load();
@@ -237,8 +237,8 @@ bool exports(const Snapshot& snapshot, const metrics::series::ReplicaSeries* ser
 /// True if the pool has no other replica to which requests could go.
 bool is_last(const PoolRuntime& pool, const Replica& replica, metrics::Moment now) {
   return pool.may_serve(replica, now) && std::ranges::none_of(pool.replicas, [&](const auto& other) {
-    return other.get() != &replica && pool.may_serve(*other, now);
-  });
+           return other.get() != &replica && pool.may_serve(*other, now);
+         });
 }
 
 /// Ends the requests on a replica whose time is over. Loops see the flag within a tick.
@@ -258,9 +258,9 @@ std::string place_text(const config::Replica& replica) {
 balancer::ReplicaSpec spec_of(const std::shared_ptr<Replica>& replica, const config::Pool& pool,
                               const std::optional<config::Rollout>& rollout) {
   const auto& settings = replica->settings;
-  balancer::ReplicaSpec spec{settings.name,          place_of(settings.url), replica,
-                             settings.weight,        settings.kv_tokens,     settings.max_context,
-                             settings.max_in_flight, pool.health,            settings.max_queued_tokens};
+  balancer::ReplicaSpec spec{
+      settings.name,        place_of(settings.url), replica,     settings.weight,           settings.kv_tokens,
+      settings.max_context, settings.max_in_flight, pool.health, settings.max_queued_tokens};
   spec.candidate = rollout && settings.config == rollout->candidate;
   // Replicas that no configuration is given to are taken for alike.
   if (settings.config != settings.name) spec.config = settings.config;
@@ -359,8 +359,7 @@ void Fleet::make_pools(Snapshot& next, const Snapshot* before, metrics::Moment n
   const auto& settings = next.settings;
   std::vector<std::shared_ptr<PoolRuntime>> pools;
   for (const auto& pool : settings.pools)
-    pools.push_back(
-        make_pool(pool, "", nullptr, rollout_of(settings, pool.name), settings.measure, before, now));
+    pools.push_back(make_pool(pool, "", nullptr, rollout_of(settings, pool.name), settings.measure, before, now));
   next.shadows.clear();
   for (const auto& shadow : settings.shadows) {
     auto runtime = std::make_shared<ShadowRuntime>();
@@ -401,8 +400,8 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
     const auto* const old = same_replica(before, old_pool, place.settings);
     auto replica = make_replica(place, settings, old, role, measure);
     // Another path or key may get another answer.
-    if (old != nullptr && (old_pool->settings.health.path != settings.health.path ||
-                           old->settings.api_key != place.settings.api_key))
+    if (old != nullptr &&
+        (old_pool->settings.health.path != settings.health.path || old->settings.api_key != place.settings.api_key))
       replica->state->probe_connects = false;
     auto& spec = specs.emplace_back(spec_of(replica, settings, rollout));
     spec.draining = drains_.has(Drains::who(place.settings));
@@ -413,8 +412,7 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
     pool->replicas.push_back(std::move(replica));
   }
   const auto indexes = pool->balancer->set_replicas(specs, now);
-  for (std::size_t i = 0; i < indexes.size(); ++i)
-    pool->replicas[i]->key = pool->balancer->figures().key(indexes[i]);
+  for (std::size_t i = 0; i < indexes.size(); ++i) pool->replicas[i]->key = pool->balancer->figures().key(indexes[i]);
   export_gauges(*pool, shadow);
   return pool;
 }
@@ -429,8 +427,7 @@ std::shared_ptr<Replica> Fleet::make_replica(const ReplicaPlace& place, const co
   replica->inject_usage = measure.inject_usage;
   replica->inject_continuous_usage = measure.inject_continuous_usage;
   replica->series = exposition_.add({pool.name, settings.name, settings.config, role}).shared_from_this();
-  replica->state =
-      old != nullptr ? old->state : std::shared_ptr<SharedReplica>(new SharedReplica{.id = next_id_++});
+  replica->state = old != nullptr ? old->state : std::shared_ptr<SharedReplica>(new SharedReplica{.id = next_id_++});
   if (const auto address = address_in(settings.url)) replica->state->address.set(address);
   replica->tls = target_of(settings, place.host, tls_, old);
   return replica;

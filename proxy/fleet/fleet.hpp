@@ -10,13 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "balancer/homes.hpp"
+#include "balancer/affinity.hpp"
 #include "balancer/story/retries.hpp"
 #include "config/settings.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/fleet/discovery.hpp"
-#include "proxy/fleet/drains.hpp"
-#include "proxy/fleet/published.hpp"
 #include "proxy/fleet/snapshot.hpp"
 
 namespace weir::proxy::fleet {
@@ -44,8 +42,7 @@ class Fleet {
   /// Throws std::runtime_error if the system has no random numbers.
   std::shared_ptr<const keys::ClientKeys> keys_of(const config::Server& server) const;
   /// Publishes a snapshot of these settings, with the results of prepare() and keys_of() for them.
-  void adopt(const config::Settings& settings, net::tls::Contexts tls,
-             std::shared_ptr<const keys::ClientKeys> keys);
+  void adopt(const config::Settings& settings, net::tls::Contexts tls, std::shared_ptr<const keys::ClientKeys> keys);
   /// Returns the clients' keys of earlier snapshots that no request uses any more, for a thread to free them: to free
   /// ten thousand would hold up a loop. The control thread calls it often.
   std::vector<std::shared_ptr<const keys::ClientKeys>> take_unused_keys();
@@ -75,8 +72,8 @@ class Fleet {
  private:
   std::shared_ptr<PoolRuntime> make_pool(const config::Pool& settings, const std::string& shadow_name,
                                          const std::shared_ptr<const ShadowState>& shadow,
-                                         const std::optional<config::Rollout>& rollout,
-                                         const config::Measure& measure, const Snapshot* before, metrics::Moment now);
+                                         const std::optional<config::Rollout>& rollout, const config::Measure& measure,
+                                         const Snapshot* before, metrics::Moment now);
   std::shared_ptr<Replica> make_replica(const ReplicaPlace& place, const config::Pool& pool, const Replica* old,
                                         const std::string& role, const config::Measure& measure);
   void make_pools(Snapshot& next, const Snapshot* before, metrics::Moment now);

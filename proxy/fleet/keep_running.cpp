@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "proxy/events/events.hpp"
-#include "proxy/net/awaitable.hpp"
-#include "proxy/net/timer.hpp"
+#include "proxy/net/completion.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -40,8 +39,7 @@ net::Awaitable<void> ticking(InternalErrors& errors, Part part, std::chrono::mil
 
 }  // namespace
 
-void note_failure(InternalErrors& errors, Part part, const std::exception_ptr& failure,
-                  std::string_view consequence) {
+void note_failure(InternalErrors& errors, Part part, const std::exception_ptr& failure, std::string_view consequence) {
   if (!failure) return;
   errors.count(part);
   events::error(events::What::weir, "", "internal error ({}): {}; {}. Please report it",

@@ -8,7 +8,7 @@
 #include <functional>
 #include <string_view>
 
-#include "metrics/series/internal_errors.hpp"
+#include "metrics/series/shard.hpp"
 
 namespace weir::proxy::fleet {
 
@@ -16,8 +16,7 @@ using metrics::series::InternalErrors;
 using metrics::series::Part;
 
 /// Logs and counts an exception, with a clause on what follows from it; does nothing for null.
-void note_failure(InternalErrors& errors, Part part, const std::exception_ptr& failure,
-                  std::string_view consequence);
+void note_failure(InternalErrors& errors, Part part, const std::exception_ptr& failure, std::string_view consequence);
 
 /// A completion handler in place of boost::asio::detached, for a coroutine that ends by itself and need not begin
 /// again: co_spawn(context, work(), Unawaited(errors, Part::session, "its connection is closed")).

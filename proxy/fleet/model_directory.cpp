@@ -12,9 +12,9 @@
 #include <map>
 
 #include "proxy/events/events.hpp"
-#include "proxy/fleet/question.hpp"
-#include "proxy/http/head_lines.hpp"
-#include "proxy/net/timer.hpp"
+#include "proxy/fleet/replica_stream.hpp"
+#include "proxy/http/rewrite.hpp"
+#include "proxy/net/completion.hpp"
 
 namespace weir::proxy::fleet {
 namespace {

@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "proxy/fleet/fleet.hpp"
-#include "proxy/fleet/page_asking.hpp"
-#include "proxy/fleet/published.hpp"
+#include "proxy/fleet/replica_stream.hpp"
 #include "proxy/fleet/served_models.hpp"
+#include "proxy/fleet/snapshot.hpp"
 #include "proxy/http/head.hpp"
 #include "proxy/http/own_answer.hpp"
 #include "proxy/http/routes.hpp"
-#include "proxy/net/awaitable.hpp"
+#include "proxy/net/completion.hpp"
 
 namespace weir::proxy::fleet {
 

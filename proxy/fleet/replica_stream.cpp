@@ -1,17 +1,20 @@
 #include "proxy/fleet/replica_stream.hpp"
 
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <cerrno>
 #include <cstddef>
+#include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
-#include "config/quantity.hpp"
+#include "config/values.hpp"
+#include "metrics/measure/stream_meter.hpp"
 #include "proxy/net/connect.hpp"
-#include "proxy/net/connector.hpp"
 #include "proxy/net/poller.hpp"
-#include "proxy/net/tls/failure.hpp"
-#include "proxy/net/tls/handshaking.hpp"
+#include "proxy/net/tls/context.hpp"
+#include "proxy/net/tls/tls_channel.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -141,6 +144,111 @@ std::string ReplicaStream::failure() const {
   if (const int refused = refusal()) return net::tls::failure_text(refused);
   if (!timed_out_) return "its connection broke off: " + error_text();
   return "it did not come within " + config::format_number(std::chrono::duration<double>(limit_).count()) + " s";
+}
+
+namespace {
+
+constexpr std::size_t longest_head = 64 * 1024;
+
+QuestionResult failed(const char* why) { return {QuestionEnd::failed, why}; }
+
+/// True if this may be the beginning of an answer.
+bool begins_like_http(std::string_view head) {
+  constexpr std::string_view begin = "HTTP/1.";
+  return head.substr(0, begin.size()) == begin.substr(0, head.size());
+}
+
+}  // namespace
+
+std::string bearer(std::string_view api_key) {
+  return api_key.empty() ? std::string() : "authorization: Bearer " + std::string(api_key) + "\r\n";
+}
+
+std::string bytes_of(const config::ReplicaUrl& url, const Question& question) {
+  std::string bytes(question.method);
+  bytes += " " + url.prefix + question.path + " HTTP/1.1\r\nhost: " + url.authority + "\r\nuser-agent: ";
+  bytes.append(question.user_agent).append("\r\naccept: */*\r\nconnection: close\r\n").append(question.credential);
+  if (question.method == "POST")
+    bytes += "content-type: application/json\r\ncontent-length: " + std::to_string(question.body.size()) + "\r\n";
+  return bytes + "\r\n" + question.body;
+}
+
+std::optional<QuestionResult> ReplicaAnswer::arrived(std::span<char> piece, metrics::Moment at) {
+  if (in_body_) return body(piece, at);
+  head_.append(piece.data(), piece.size());
+  for (;;) {
+    // A server of another protocol may greet with a line, and wait for one.
+    if (!begins_like_http(head_)) return failed("it does not answer in HTTP/1.1");
+    const auto length = http::head_length(head_, 0);
+    if (!length && head_.size() > longest_head) return failed("the head of its answer is too long");
+    if (!length) return std::nullopt;
+    const auto parsed = http::parse_response_head(std::string_view(head_).substr(0, *length), false);
+    if (!parsed || parsed->status == 101) return failed("it does not answer in HTTP/1.1");
+    if (parsed->status >= 200) {
+      reader_.head(*parsed, sent_, at);
+      decoder_ = http::BodyDecoder(parsed->framing, parsed->content_length);
+      break;
+    }
+    head_.erase(0, *length);
+  }
+  in_body_ = true;
+  std::vector<char> rest(head_.begin() + static_cast<std::ptrdiff_t>(*http::head_length(head_, 0)), head_.end());
+  const auto size = rest.size();
+  rest.resize(size + metrics::measure::StreamMeter::padding);
+  return body({rest.data(), size}, at);
+}
+
+QuestionResult ReplicaAnswer::closed(metrics::Moment at) {
+  if (!in_body_) return failed("it closes the connection without an answer");
+  const bool whole = decoder_.ends_with_close();
+  reader_.end(whole, false, at);
+  return whole ? QuestionResult{QuestionEnd::answered, ""} : failed("its answer breaks off");
+}
+
+std::optional<QuestionResult> ReplicaAnswer::body(std::span<char> piece, metrics::Moment at) {
+  const auto decoded = decoder_.decode(piece);
+  if (!decoded.payload.empty() && !reader_.body(decoded.payload, at)) return failed("its answer is too long");
+  if (decoder_.failed()) return failed("the framing of its answer is broken");
+  if (!decoder_.finished()) return std::nullopt;
+  reader_.end(true, true, at);
+  return QuestionResult{QuestionEnd::answered, ""};
+}
+
+namespace {
+
+constexpr std::size_t read_size = 16 * 1024;
+
+}  // namespace
+
+net::Awaitable<std::optional<QuestionResult>> read_answer(ReplicaStream& stream, AnswerReader& reader) {
+  ReplicaAnswer answer(reader, stream.sent());
+  std::vector<char> buffer(read_size + metrics::measure::StreamMeter::padding);
+  const std::span<char> into(buffer.data(), read_size);
+  for (;;) {
+    const auto read = co_await stream.read(into);
+    if (read.size < 0) co_return std::nullopt;
+    if (read.size == 0) co_return answer.closed(read.at);
+    auto end = answer.arrived(into.first(static_cast<std::size_t>(read.size)), read.at);
+    if (end) co_return end;
+  }
+}
+
+net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const Replica> replica, Question question,
+                                        Clock::duration limit, std::size_t longest) {
+  PageAnswer page;
+  auto destination = replica->destination();
+  if (!destination) co_return page;
+  const auto executor = co_await asio::this_coro::executor;
+  ReplicaStream stream(executor, std::move(*destination), limit);
+  if (co_await stream.connect() != 0) co_return page;
+  if (!co_await stream.write(bytes_of(replica->settings.url, question))) {
+    page.why_none = stream.failure();
+    co_return page;
+  }
+  PageReader reader(page, longest);
+  const auto end = co_await read_answer(stream, reader);
+  page.why_none = end ? end->why : stream.failure();
+  co_return page;
 }
 
 }  // namespace weir::proxy::fleet

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "config/address.hpp"
-#include "metrics/ticks.hpp"
+#include "metrics/moment.hpp"
 #include "proxy/events/events.hpp"
 #include "proxy/fleet/discovery.hpp"
 #include "proxy/fleet/keep_running.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "metrics/wire/json/writer.hpp"
-#include "proxy/fleet/page_json.hpp"
+#include "proxy/fleet/engine_page.hpp"
 
 namespace weir::proxy::fleet {
 namespace {

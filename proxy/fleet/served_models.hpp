@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "balancer/model_list.hpp"
+#include "balancer/models.hpp"
 
 namespace weir::proxy::fleet {
 

@@ -8,30 +8,121 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "balancer/pool.hpp"
 #include "balancer/story/retries.hpp"
-#include "balancer/story/usage_option.hpp"
 #include "config/settings.hpp"
+#include "metrics/moment.hpp"
 #include "metrics/series/exposition.hpp"
-#include "proxy/fleet/engine_figures.hpp"
-#include "proxy/fleet/failure_notes.hpp"
-#include "proxy/fleet/published.hpp"
 #include "proxy/fleet/served_models.hpp"
 #include "proxy/keys/client_keys.hpp"
 #include "proxy/net/address.hpp"
+#include "proxy/net/channel.hpp"
 #include "proxy/net/tls/context.hpp"
 
 namespace weir::proxy::fleet {
+
+enum class Engine : std::uint8_t { unknown, vllm, aphrodite, sglang, tgi, llama_cpp, ollama, weir_sim };
+std::string_view name_of(Engine engine);
+
+/// The figures of one reading of the engine's metrics page. A figure that is absent is unknown.
+struct EngineLoad {
+  std::optional<double> running, waiting;             ///< Requests.
+  std::optional<double> kv_usage;                     ///< The part of the KV cache in use, 0 to 1.
+  std::optional<double> prefix_queries, prefix_hits;  ///< Counters, in tokens.
+  /// running + waiting less the requests that weir had in flight there when the page came.
+  std::optional<double> divergence;
+  bool asleep = false;   ///< vLLM and Aphrodite say whether they sleep; then they have no cache.
+  metrics::Moment at{};  ///< The page came then.
+  /// The latest page came then on which a counter of the engine's work was higher than before.
+  metrics::Moment moved = metrics::Moment::min();
+  metrics::Moment good_until{};  ///< Two intervals later it is stale.
+
+  bool operator==(const EngineLoad&) const = default;
+};
+
+struct EngineFigures {
+  // Facts that stay until the engine tells otherwise, is down, or is another.
+  Engine engine = Engine::unknown;
+  std::string version,
+      model;  ///< Printable and bounded; "" means unknown. `model` is the first that it serves.
+  std::optional<std::uint64_t> kv_tokens, max_context;
+
+  std::optional<EngineLoad> load;
+  std::optional<std::chrono::duration<double>> reading_took;  ///< The last page took so long, whether it came or not.
+
+  /// Returns the load, unless it is unknown or stale.
+  const EngineLoad* load_at(metrics::Moment now) const { return load && now <= load->good_until ? &*load : nullptr; }
+};
+
+// Decides which failures of a replica the log tells: the first at once, with its reason; then at most one line a
+// minute, with how many there were; and its return. It is told of every attempt and answers with the sentence to log,
+// if one is due.
+
+/// Any thread may use it. A success costs one relaxed load while nothing has failed lately; all else takes a lock.
+class FailureNotes {
+ public:
+  using Moment = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::seconds between_lines{60};
+
+  /// Notes that an attempt failed because of `why`, as in "connection refused".
+  std::optional<std::string> failed(std::string_view why, Moment now);
+  /// Notes that an attempt went well.
+  std::optional<std::string> went_well(Moment now) {
+    if (!watching_.load(std::memory_order_relaxed)) return std::nullopt;
+    return returned(now);
+  }
+
+ private:
+  std::optional<std::string> returned(Moment now);
+  std::string counted(Moment now);
+  void line_given(Moment now);
+
+  std::atomic<bool> watching_{false};  ///< A line was given less than a minute ago, or something has failed since.
+  std::mutex mutex_;
+  bool down_ = false;                          ///< The last line said that it fails, and nothing went well since.
+  Moment first_failure_{}, last_line_{};       ///< The first failure since the replica was up; the last line.
+  std::uint64_t failures_ = 0, attempts_ = 0;  ///< Counts since the last line.
+  std::uint64_t failures_down_ = 0;            ///< Counts since the replica is down.
+  std::string why_;                            ///< The reason of the last failure.
+};
+
+/// Returns "3 s", "2 min 5 s", "1 h 2 min".
+std::string in_words(std::chrono::steady_clock::duration time);
+
+// A value that one thread publishes and others read, rarely: it is kept behind a mutex and copied out.
+//
+// A std::atomic<std::shared_ptr> would do, but ThreadSanitizer cannot follow its lock in libstdc++ 12.
+
+template <class T>
+class Published {
+ public:
+  T get() const {
+    const std::lock_guard lock(mutex_);
+    return value_;
+  }
+  void set(T value) {
+    const std::lock_guard lock(mutex_);
+    value_ = std::move(value);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  T value_{};
+};
 
 /// When attempts on a replica that have sent their client nothing were last to go elsewhere, if they began before.
 struct LeaveSigns {
@@ -45,10 +136,10 @@ struct SharedReplica {
   /// The control thread sets it when the replica's name is resolved; each connect reads it.
   Published<std::optional<net::Address>> address{};
   balancer::story::UsageOption usage{};  ///< The source of its token counts.
-  Published<EngineFigures> engine{};    ///< The control thread sets it.
+  Published<EngineFigures> engine{};     ///< The control thread sets it.
   /// The list of its models, which the control thread sets; null means unknown.
   Published<std::shared_ptr<const ModelEntries>> models{};
-  std::atomic<bool> cut{false};       ///< Its drain is over: what still runs there is ended.
+  std::atomic<bool> cut{false};  ///< Its drain is over: what still runs there is ended.
   LeaveSigns leaves{};
   FailureNotes failures{};  ///< Decides which failures the log tells.
   /// A connection to the replica failed, so its host's name is looked up again.
@@ -80,12 +171,12 @@ struct PoolRuntime {
   config::Pool settings;
   std::string shadow;  ///< The name of the shadow whose replicas these are; "" for a pool of the settings.
   std::shared_ptr<balancer::Pool> balancer;
-  std::vector<std::shared_ptr<Replica>> replicas;       ///< In the order of the file.
+  std::vector<std::shared_ptr<Replica>> replicas;              ///< In the order of the file.
   std::shared_ptr<metrics::series::ReplicaSeries> unassigned;  ///< Has the requests that reached none of the
                                                                ///< replicas.
   std::shared_ptr<balancer::story::PoisonMemory> poison;
   std::vector<std::shared_ptr<const ShadowRuntime>> shadows;  ///< The shadows that get copies of this pool's requests.
-  std::optional<config::Rollout> rollout;  ///< Holds the pool: its requests are split.
+  std::optional<config::Rollout> rollout;                     ///< Holds the pool: its requests are split.
 
   bool has(const Replica& replica) const;
   /// True if this replica has an address, is up or starts, and no split closes it.
@@ -192,5 +283,35 @@ std::optional<std::uint64_t> kv_tokens_of(const config::Replica& settings, const
 
 /// Some replica of the pool is up, or starts.
 bool any_up(const PoolRuntime& pool, metrics::Moment now);
+
+// Keeps connections to replicas until their next request. Each loop has its own. A connection keeps no snapshot, so its
+// next request sees current settings.
+
+/// Keeps connections until their next request. A connection that the replica has closed, or on which bytes came
+/// unasked, is not given out. The poller notes both, so that no system call has to ask. No connection is kept before
+/// the first adopt().
+class IdleConnections {
+ public:
+  /// `where` is the replica now. Connections to an address that it no longer has, or by other rules of TLS, are closed.
+  std::unique_ptr<net::Channel> take(const SharedReplica& replica, const net::Destination& where, metrics::Moment now);
+  /// The connection leads to `where`. Returns false if one connection too many was there, and was closed for it.
+  bool put(const SharedReplica& replica, net::Destination where, std::unique_ptr<net::Channel> connection,
+           metrics::Moment now);
+  /// Closes those past their age, and those that the replica has closed: the poller has noted it. To be called often.
+  void drop_old(metrics::Moment now);
+  /// Follows a change of the settings: closes the connections of replicas that this snapshot does not name,
+  /// and the oldest of those that it names where it keeps fewer.
+  void adopt(const Snapshot& snapshot);
+
+ private:
+  struct Idle {
+    std::unique_ptr<net::Channel> connection;
+    net::Destination where;
+    metrics::Moment since;
+  };
+  std::size_t most_ = 0;
+  std::chrono::steady_clock::duration longest_{};
+  std::unordered_map<std::uint64_t, std::deque<Idle>> idle_;  ///< The key is SharedReplica::id; the oldest comes first.
+};
 
 }  // namespace weir::proxy::fleet

@@ -11,15 +11,13 @@
 #include <vector>
 
 #include "metrics/measure/stream_meter.hpp"
-#include "metrics/ticks.hpp"
+#include "metrics/moment.hpp"
 #include "proxy/events/events.hpp"
 #include "proxy/fleet/engine_page.hpp"
 #include "proxy/fleet/keep_running.hpp"
-#include "proxy/fleet/page_asking.hpp"
-#include "proxy/fleet/reading_schedule.hpp"
-#include "proxy/fleet/replica_facts.hpp"
+#include "proxy/fleet/replica_stream.hpp"
 #include "proxy/net/connect.hpp"
-#include "proxy/net/tls/failure.hpp"
+#include "proxy/net/tls/context.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -239,7 +237,7 @@ class Watcher : public std::enable_shared_from_this<Watcher> {
   /// Asks a replica, one such question at a time, and calls take(Watch&, Result) with the answer: an empty one after an
   /// exception. An answer of a replica that is no longer in the settings is dropped.
   template <class Result, class Take>
-  void begin(Watch& watch, bool Watch::*under_way, Part part, std::uint64_t id, net::Awaitable<Result> question,
+  void begin(Watch& watch, bool Watch::* under_way, Part part, std::uint64_t id, net::Awaitable<Result> question,
              Take take) {
     auto over = [self = shared_from_this(), under_way, part, id, take = std::move(take)](
                     const std::exception_ptr& failure, Result result) {
@@ -353,9 +351,9 @@ class Watcher : public std::enable_shared_from_this<Watcher> {
     const bool is_served = pool.shadow.empty();
     const bool models = identity || (is_served && watch.schedule.models_due(now));
     if (!page && !models) return;
-    const auto plan = std::make_shared<const ReadingPlan>(
-        ReadingPlan{replica, pool.balancer, pool.settings.engine,
-                    replica->state->engine.get().engine, page, models, identity, is_served});
+    const auto plan = std::make_shared<const ReadingPlan>(ReadingPlan{replica, pool.balancer, pool.settings.engine,
+                                                                      replica->state->engine.get().engine, page, models,
+                                                                      identity, is_served});
     begin<Reading>(watch, &Watch::reading, Part::engine_reader, replica->state->id, read(plan),
                    [plan](Watcher& self, Watch& its, const Reading& reading) {
                      self.take_reading(*plan, reading, its, Clock::now());
@@ -420,9 +418,9 @@ class Watcher : public std::enable_shared_from_this<Watcher> {
     tell_engine(replica, known, figures, watch);
     const auto told = limits_of(figures, now);
     if (told.asleep != limits_of(known, now).asleep)
-      events::info(events::What::engine, replica.settings.name, "replica '{}' says {}", replica.settings.name,
-                   told.asleep ? "that it sleeps: it gets nothing while another one is awake"
-                               : "no more that it sleeps");
+      events::info(
+          events::What::engine, replica.settings.name, "replica '{}' says {}", replica.settings.name,
+          told.asleep ? "that it sleeps: it gets nothing while another one is awake" : "no more that it sleeps");
     if (plan.books->health().engine_told(replica.key, told)) replica.state->leaves.asleep_at = now;
     replica.state->engine.set(std::move(figures));
   }

@@ -1,8 +1,9 @@
 #include "proxy/http/rewrite.hpp"
 
-#include "proxy/http/cors.hpp"
+#include <boost/beast/http/status.hpp>
+
 #include "proxy/http/credential.hpp"
-#include "proxy/http/head_lines.hpp"
+#include "proxy/http/own_answer.hpp"
 
 namespace weir::proxy::http {
 
@@ -110,6 +111,22 @@ std::string client_head(const ResponseHead& replica, const ClientAnswer& answer)
   add_connection(out, answer.http_1_1, answer.keep_alive && answer.framing != ClientFraming::close);
   out.append("\r\n");
   return out;
+}
+
+void add_status_line(std::string& out, unsigned code, bool http_1_1) {
+  using boost::beast::http::status;
+  const auto known = boost::beast::http::int_to_status(code);
+  const auto reason = known == status::unknown ? boost::beast::string_view() : obsolete_reason(known);
+  out.append(http_1_1 ? "HTTP/1.1 " : "HTTP/1.0 ").append(std::to_string(code)).append(" ");
+  out.append(reason.data(), reason.size()).append("\r\n");
+}
+
+void add_connection(std::string& out, bool http_1_1, bool keep_alive) {
+  if (!keep_alive) {
+    add_field(out, "Connection", "close");
+  } else if (!http_1_1) {
+    add_field(out, "Connection", "keep-alive");
+  }
 }
 
 }  // namespace weir::proxy::http

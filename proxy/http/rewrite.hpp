@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "config/settings.hpp"
-#include "proxy/http/forwarded.hpp"
+#include "proxy/http/credential.hpp"
 #include "proxy/http/head.hpp"
 
 namespace weir::proxy::http {
@@ -22,10 +22,10 @@ struct UpstreamRequest {
   /// The client's credential is its key for weir. No key and no other credential (is_credential(),
   /// without_credentials(), other_credential_of()) goes to a replica, in whatever field or parameter.
   bool client_key_ends_here = false;
-  bool keep_credentials = true;       ///< False: no credential goes on.
-  std::string_view shadow{};          ///< The request is a copy for the shadow of this name, and says so.
-  Forwarded way{};  ///< The forwarding fields. A copy has none.
-  std::string_view via{};  ///< weir's name in Via: see http/via. "" adds no such field.
+  bool keep_credentials = true;  ///< False: no credential goes on.
+  std::string_view shadow{};     ///< The request is a copy for the shadow of this name, and says so.
+  Forwarded way{};               ///< The forwarding fields. A copy has none.
+  std::string_view via{};        ///< weir's name in Via: see http/via. "" adds no such field.
 };
 std::string upstream_head(const RequestHead& client, const UpstreamRequest& request);
 
@@ -51,5 +51,18 @@ struct ClientAnswer {
   std::optional<std::string_view> cors{};
 };
 std::string client_head(const ResponseHead& replica, const ClientAnswer& answer);
+
+// The lines that heads are made of, each appended with its CRLF.
+
+inline void add_field(std::string& out, std::string_view name, std::string_view value) {
+  using namespace std::string_view_literals;
+  out.append(name).append(": "sv).append(value).append("\r\n"sv);
+}
+
+/// Adds the status line, with HTTP's reason phrase if the status has one.
+void add_status_line(std::string& out, unsigned code, bool http_1_1);
+
+/// Adds Connection where it differs from the version's default: HTTP/1.1 that closes, HTTP/1.0 that stays open.
+void add_connection(std::string& out, bool http_1_1, bool keep_alive);
 
 }  // namespace weir::proxy::http

@@ -14,10 +14,9 @@
 #include <system_error>
 
 #include "config/keys.hpp"
-#include "config/quantity.hpp"
-#include "config/show.hpp"
-#include "config/text_file.hpp"
-#include "proxy/keys/sha256.hpp"
+#include "config/secret.hpp"
+#include "config/values.hpp"
+#include "proxy/keys/client_keys.hpp"
 
 namespace weir::proxy::keys {
 namespace {

@@ -7,12 +7,10 @@
 #include <tuple>
 #include <utility>
 
-#include "metrics/record/slo.hpp"
-#include "proxy/live/figures_columns.hpp"
-#include "proxy/live/peers.hpp"
-#include "proxy/live/process.hpp"
+#include "metrics/record/request_record.hpp"
+#include "proxy/live/findings.hpp"
 #include "proxy/live/requests.hpp"
-#include "proxy/live/shard_sums.hpp"
+#include "proxy/live/seconds.hpp"
 
 namespace weir::proxy::live {
 namespace {
@@ -56,9 +54,7 @@ Figures::OfPool::OfPool() : seconds(columns::pool_outcomes + metrics::outcome_na
 Figures::OfShadow::OfShadow()
     : seconds(columns::shadow_mirrored + ms::mirrored_names.size(), columns::of_shadows.size()) {}
 Figures::OfKey::OfKey() : seconds(columns::key_count, 0) {}
-Seconds Figures::weirs_seconds() {
-  return {columns::weir_limits + ms::limit_names.size(), columns::of_weir.size()};
-}
+Seconds Figures::weirs_seconds() { return {columns::weir_limits + ms::limit_names.size(), columns::of_weir.size()}; }
 
 Wall Figures::Begin::note(Moment begin, const Now& now) {
   if (at != begin) {
@@ -79,8 +75,7 @@ void Figures::finished(const metrics::record::RequestRecord& record, const metri
     if (has_failed(record.outcome)) seconds.add(columns::pool_failed);
     seconds.add(columns::pool_outcomes + static_cast<std::size_t>(record.outcome));
     const auto result = slo ? metrics::record::judge(*slo, record) : std::nullopt;
-    if (result)
-      seconds.add(*result == metrics::record::SloResult::good ? columns::pool_good : columns::pool_bad);
+    if (result) seconds.add(*result == metrics::record::SloResult::good ? columns::pool_good : columns::pool_bad);
     latencies.add(figures.ttft, metrics::record::served(record) ? figures.tpot : std::nullopt, now);
   }
   if (record.key.empty() || (!keys_.contains(record.key) && keys_.size() >= most_counted_keys)) return;
@@ -112,9 +107,8 @@ Now Figures::take(const fleet::Snapshot& snapshot, const Surroundings& around, c
   each_row([&](Seconds& row) { row.step(passed); });
   for (auto& [name, one] : keys_) one.seconds.step(passed);
   take_weir(now, snapshot, instance, passed);
-  snapshot.each_pool([&](const std::shared_ptr<const fleet::PoolRuntime>& pool) {
-    take_pool(now, snapshot, *pool, passed);
-  });
+  snapshot.each_pool(
+      [&](const std::shared_ptr<const fleet::PoolRuntime>& pool) { take_pool(now, snapshot, *pool, passed); });
   for (const auto& shadow : snapshot.shadows) take_shadow(now, *shadow);
   compare_with_peers(now.replicas);
   take_keys(now, snapshot.keys.get());
@@ -199,9 +193,8 @@ void Figures::take_weir(Now& now, const fleet::Snapshot& snapshot, const std::st
   weir.log_lost_60s = weir_.sum(columns::weir_lost);
   for (std::size_t limit = 0; limit < ms::limit_names.size(); ++limit) {
     const auto column = columns::weir_limits + limit;
-    weir_.follow(column, sum_of(exposition_.loops(), [&](const ms::LoopShard& shard) -> const auto& {
-      return shard.limit_hits[limit];
-    }));
+    weir_.follow(column, sum_of(exposition_.loops(),
+                                [&](const ms::LoopShard& shard) -> const auto& { return shard.limit_hits[limit]; }));
     if (const auto hits = weir_.sum(column); hits > 0) weir.limits_60s.emplace_back(ms::limit_names[limit], hits);
   }
 }
@@ -209,16 +202,16 @@ void Figures::take_weir(Now& now, const fleet::Snapshot& snapshot, const std::st
 void Figures::take_delays(WeirNow& weir, const fleet::Snapshot& snapshot, std::size_t passed) {
   if (passed > 0) {
     counts_.clear();
-    add_histograms(exposition_.loops(), [](const ms::LoopShard& shard) -> const auto& { return shard.loop_delay; },
-                   counts_);
+    add_histograms(
+        exposition_.loops(), [](const ms::LoopShard& shard) -> const auto& { return shard.loop_delay; }, counts_);
     loop_delay_.take(ms::loop_delay_bounds, counts_, fade_in(recent_seconds, passed));
     counts_.clear();
     std::set<const ms::ReplicaSeries*> added;
     snapshot.each_replica([&](const fleet::PoolRuntime& pool, const auto& replica) {
       if (pool.shadow.empty() && added.insert(replica->series.get()).second)
-        add_histograms(replica->series->shards(), [](const ms::ReplicaShard& shard) -> const auto& {
-          return shard.token_overhead;
-        }, counts_);
+        add_histograms(
+            replica->series->shards(),
+            [](const ms::ReplicaShard& shard) -> const auto& { return shard.token_overhead; }, counts_);
     });
     counts_.resize(ms::overhead_bounds.size() + 1, 0);
     overhead_.take(ms::overhead_bounds, counts_, fade_in(Seconds::minute, passed));
@@ -227,8 +220,7 @@ void Figures::take_delays(WeirNow& weir, const fleet::Snapshot& snapshot, std::s
   weir.overhead_p99 = scaled(overhead_.bound_of_quantile(0.99), nanoseconds);
 }
 
-void Figures::take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet::PoolRuntime& pool,
-                        std::size_t passed) {
+void Figures::take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet::PoolRuntime& pool, std::size_t passed) {
   const auto load = pool.balancer->figures().load(now.at);
   const auto first_row = now.replicas.size();
   take_replicas(now, snapshot, pool, load, passed);
@@ -238,8 +230,7 @@ void Figures::take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet::
 }
 
 void Figures::take_pool_row(Now& now, const fleet::Snapshot& snapshot, const fleet::PoolRuntime& pool,
-                            const balancer::PoolLoad& load, std::span<const ReplicaNow> replicas,
-                            std::size_t passed) {
+                            const balancer::PoolLoad& load, std::span<const ReplicaNow> replicas, std::size_t passed) {
   using namespace columns;
   auto& [own, slo, latencies] = pools_[pool.settings.name];
   auto& row = now.pools.emplace_back();
@@ -383,9 +374,8 @@ std::vector<KeyNow> Figures::rows_of(const keys::ClientKeys& keys) const {
 void Figures::list_keys(Now& now, const keys::ClientKeys& keys) const {
   auto rows = rows_of(keys);
   const auto rank = [](const KeyNow& key) { return std::tuple(key.waiting, key.open, key.requests_60s); };
-  std::ranges::sort(rows, [&](const KeyNow& a, const KeyNow& b) {
-    return rank(a) != rank(b) ? rank(a) > rank(b) : a.name < b.name;
-  });
+  std::ranges::sort(
+      rows, [&](const KeyNow& a, const KeyNow& b) { return rank(a) != rank(b) ? rank(a) > rank(b) : a.name < b.name; });
   now.keys_left_off = rows.size() > most_keys ? rows.size() - most_keys : 0;
   rows.resize(rows.size() - now.keys_left_off);
   now.keys = std::move(rows);

@@ -1,16 +1,23 @@
+#include "proxy/live/figures.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <string_view>
 #include <utility>
 
-#include "config/url.hpp"
-#include "proxy/live/figures.hpp"
-#include "proxy/live/figures_columns.hpp"
+#include "config/address.hpp"
 #include "proxy/live/requests.hpp"
-#include "proxy/live/shard_sums.hpp"
+#include "proxy/live/seconds.hpp"
 
 namespace weir::proxy::live {
 namespace {
@@ -138,8 +145,8 @@ void set_recent(ReplicaNow& row, const Recent& ttft, const Recent& gap, const Re
 
 Figures::OfReplica::OfReplica() : seconds(columns::replica_count, columns::of_replicas.size()) {}
 
-void Figures::finished_on_replica(const metrics::record::RequestRecord& record,
-                                  const metrics::record::Figures& figures, Moment now) {
+void Figures::finished_on_replica(const metrics::record::RequestRecord& record, const metrics::record::Figures& figures,
+                                  Moment now) {
   auto replica = replicas_.find(record.replica);
   if (replica == replicas_.end() || !replica->second.seconds.is_put())
     replica = replicas_.find(record.replica + std::string(leaving));
@@ -246,6 +253,32 @@ void Figures::take_histograms(OfReplica& memory, const fleet::Replica& replica, 
        [](const Shard& s) -> const auto& { return s.prompt_estimate_ratio; });
   take(memory.predictions, std::exp(-memory.predictions.came() / recent_estimates), all,
        [](const Shard& s) -> const auto& { return s.ttft_measured_by_predicted; });
+}
+
+double cpu_seconds() {
+  std::timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+}
+
+std::optional<double> memory_bytes() {
+  std::ifstream file("/proc/self/statm");
+  double all = 0, resident = 0;
+  if (!(file >> all >> resident)) return std::nullopt;
+  return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
+std::optional<double> open_descriptors() {
+  std::error_code error;
+  const std::filesystem::directory_iterator entries("/proc/self/fd", error);
+  if (error) return std::nullopt;
+  return static_cast<double>(std::distance(begin(entries), end(entries)) - 1);  // One lists them.
+}
+
+std::optional<double> descriptors_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
+  return static_cast<double>(limit.rlim_cur);
 }
 
 }  // namespace weir::proxy::live

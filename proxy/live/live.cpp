@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "proxy/events/events.hpp"
-#include "proxy/fleet/failure_notes.hpp"
-#include "proxy/live/rules.hpp"
+#include "proxy/fleet/snapshot.hpp"
+#include "proxy/live/findings.hpp"
 
 namespace weir::proxy::live {
 

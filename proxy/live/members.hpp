@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "config/reference.hpp"
+#include "config/table_reader.hpp"
 
 namespace weir::proxy::live {
 

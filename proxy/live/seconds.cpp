@@ -12,7 +12,7 @@ std::size_t Seconds::place(std::size_t column, std::size_t back) const {
 
 void Seconds::step(std::size_t passed) {
   if (passed == 0 || (second_ == 0 && !put_)) return;  // A row begins with its first put().
-  if (!std::exchange(put_, false)) {  // What it did meanwhile belongs to no second.
+  if (!std::exchange(put_, false)) {                   // What it did meanwhile belongs to no second.
     look_anew();
     std::ranges::fill(now_, 0.0F);
   }

@@ -1,6 +1,10 @@
 // Where a connection leads: an IP address and a port, or the path of a Unix-domain socket.
 #pragma once
 
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
@@ -59,6 +63,48 @@ struct Destination {
 
   Address address;
   std::shared_ptr<const tls::Target> tls;  ///< Null means plain.
+};
+
+// The address at the other end of a socket.
+
+/// An IPv6 address, or an IPv4 address as IPv6 writes it (RFC 4291, 2.5.5.2). All zeros where it is not known.
+using PeerAddress = std::array<unsigned char, 16>;
+
+PeerAddress peer_address(int fd);
+PeerAddress peer_address(const sockaddr_storage& peer);
+
+/// True if it is an IPv4 address.
+bool is_ipv4(const PeerAddress& address);
+
+/// True if it is this machine's own: a process here, perhaps a proxy for many.
+bool is_loopback(const PeerAddress& address);
+
+/// Returns the part that identifies a client: an IPv4 address, or the first 64 bits of an IPv6 address.
+PeerAddress client_part(PeerAddress address);
+
+// An owned file descriptor.
+
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) reset(std::exchange(other.fd_, -1));
+    return *this;
+  }
+  ~UniqueFd() { reset(); }
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset(int fd = -1) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = fd;
+  }
+
+ private:
+  int fd_ = -1;
 };
 
 }  // namespace weir::proxy::net

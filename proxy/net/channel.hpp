@@ -4,13 +4,15 @@
 
 #include <sys/types.h>
 
+#include <boost/asio/async_result.hpp>
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
 
 #include "metrics/moment.hpp"
-#include "proxy/net/arrival.hpp"
+#include "proxy/net/completion.hpp"
 #include "proxy/net/poller.hpp"
 
 namespace weir::proxy::net {
@@ -67,6 +69,86 @@ class Channel {
   virtual void end_writing() = 0;
   /// Makes closing discard unsent bytes and send a reset.
   virtual void reset_on_close() = 0;
+};
+
+// Lets a coroutine wait for a channel. There is one wait at a time, on the loop's thread.
+
+class ChannelWait final : Watcher {
+ public:
+  explicit ChannelWait(Channel& channel) : channel_(channel) { channel_.attach(*this, 0); }
+  ~ChannelWait() { channel_.detach(); }
+  ChannelWait(const ChannelWait&) = delete;
+  ChannelWait& operator=(const ChannelWait&) = delete;
+
+  /// Completes with void() when any of `events`, or a hang-up, is reported, or after cancel().
+  template <class Token>
+  auto wait(std::uint32_t events, Token&& token) {
+    return boost::asio::async_initiate<Token, void()>(
+        [this, events](auto handler) {
+          events_ = events | hang_up_events;
+          completion_.keep(std::move(handler));
+        },
+        token);
+  }
+  /// Cancels the current wait, if there is one. The waiter goes on within this call.
+  void cancel() {
+    if (completion_) completion_.resume();
+  }
+  /// Cancels the current wait, but the waiter goes on after the current handler.
+  void cancel_soon() {
+    if (completion_) completion_.tell();
+  }
+
+ private:
+  void ready(std::uint32_t, std::uint32_t events) override {
+    if ((events & events_) != 0) cancel();
+  }
+  void prefetch(std::uint32_t, int) const override {}
+
+  Channel& channel_;
+  std::uint32_t events_ = 0;
+  Completion<> completion_;
+};
+
+// A channel to nobody: it takes all that is written and brings nothing. A mirrored request's answer goes there.
+
+class SinkChannel final : public Channel {
+ public:
+  /// Tells the watcher that the peer has closed.
+  void hang_up() {
+    hung_up_ = true;
+    if (watcher_ != nullptr) watcher_->ready(tag_, EPOLLRDHUP);
+  }
+
+  Read read(std::span<char>) override {
+    if (hung_up_) return {};
+    errno = EAGAIN;
+    return {-1, {}};
+  }
+  ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) override {
+    std::size_t size = 0;
+    for (const auto piece : pieces) size += piece.size();
+    return static_cast<ssize_t>(size - offset);
+  }
+  void attach(Watcher& watcher, std::uint32_t tag) override {
+    watcher_ = &watcher;
+    tag_ = tag;
+  }
+  void detach() override { watcher_ = nullptr; }
+  void prioritize() override {}
+  void rearm(std::uint32_t) override {}
+  bool may_read() const override { return false; }
+  bool hung_up() const override { return hung_up_; }
+  bool is_quiet() override { return !hung_up_; }
+  int connect_error() override { return 0; }
+  int unacknowledged() const override { return 0; }
+  void end_writing() override {}
+  void reset_on_close() override {}
+
+ private:
+  Watcher* watcher_ = nullptr;
+  std::uint32_t tag_ = 0;
+  bool hung_up_ = false;
 };
 
 }  // namespace weir::proxy::net

@@ -7,7 +7,8 @@
 #include <cerrno>
 #include <system_error>
 
-#include "proxy/net/tls/failure.hpp"
+#include "proxy/net/socket_channel.hpp"
+#include "proxy/net/tls/context.hpp"
 
 namespace weir::proxy::net {
 
@@ -30,9 +31,7 @@ UniqueFd begin_connect(const Address& address) {
 }
 
 int error_of_several(int before, int error, const Address& at) {
-  const auto has_no_way = [](int one) {
-    return one == EAFNOSUPPORT || one == ENETUNREACH || one == EPROTONOSUPPORT;
-  };
+  const auto has_no_way = [](int one) { return one == EAFNOSUPPORT || one == ENETUNREACH || one == EPROTONOSUPPORT; };
   if (error == EADDRNOTAVAIL && !at.is_path() && at.address().is_v6()) error = ENETUNREACH;
   if (before == 0) return error;
   if (has_no_way(error)) return before;
@@ -46,6 +45,13 @@ std::string connect_error_text(int error) {
 
 bool is_local_shortage(int error) {
   return error == EMFILE || error == ENFILE || error == EADDRNOTAVAIL || error == ENOBUFS || error == ENOMEM;
+}
+
+std::unique_ptr<Channel> SocketConnector::connect(const Destination& destination) {
+  auto socket = begin_connect(destination.address);
+  if (!socket) return nullptr;
+  if (destination.tls) return tls::TlsChannel::to_replica(loop_, std::move(socket), destination.tls);
+  return std::make_unique<SocketChannel>(loop_.poller, loop_.clock, std::move(socket));
 }
 
 }  // namespace weir::proxy::net

@@ -1,10 +1,11 @@
 // Opens connections without blocking, and explains their failures.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "proxy/net/address.hpp"
-#include "proxy/net/unique_fd.hpp"
+#include "proxy/net/tls/tls_channel.hpp"
 
 namespace weir::proxy::net {
 
@@ -24,5 +25,25 @@ std::string connect_error_text(int error);
 /// True if the connection failed because weir itself lacked something (descriptors, local addresses, memory), not
 /// through the replica.
 bool is_local_shortage(int error);
+
+// Opens channels to replicas, plain or TLS.
+
+/// Tests that play the replica have connectors of their own.
+class Connector {
+ public:
+  virtual ~Connector() = default;
+  /// Returns a channel that has begun to connect. Returns null if the system refuses at once: errno says why.
+  virtual std::unique_ptr<Channel> connect(const Destination& destination) = 0;
+};
+
+class SocketConnector final : public Connector {
+ public:
+  /// The members of `loop` outlive the connector.
+  explicit SocketConnector(const tls::TlsChannel::Loop& loop) : loop_(loop) {}
+  std::unique_ptr<Channel> connect(const Destination& destination) override;
+
+ private:
+  const tls::TlsChannel::Loop loop_;
+};
 
 }  // namespace weir::proxy::net

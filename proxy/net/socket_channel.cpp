@@ -1,6 +1,7 @@
 #include "proxy/net/socket_channel.hpp"
 
 #include <linux/sockios.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -8,8 +9,6 @@
 
 #include <array>
 #include <cerrno>
-
-#include "proxy/net/vanished.hpp"
 
 namespace weir::proxy::net {
 
@@ -92,6 +91,12 @@ void SocketChannel::end_writing() { ::shutdown(socket_.get(), SHUT_WR); }
 void SocketChannel::reset_on_close() {
   const linger at_once{.l_onoff = 1, .l_linger = 0};
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
+bool has_vanished(int socket) {
+  tcp_info known{};
+  socklen_t size = sizeof known;
+  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &known, &size) == 0 && has_vanished(known);
 }
 
 }  // namespace weir::proxy::net

@@ -5,9 +5,13 @@
 // wait for 40 ms, and a replica that has Nagle's algorithm on would hold its tokens back for as long.
 #pragma once
 
-#include "proxy/net/arrival.hpp"
+#include <netinet/tcp.h>
+
+#include <chrono>
+
+#include "proxy/net/address.hpp"
 #include "proxy/net/channel.hpp"
-#include "proxy/net/unique_fd.hpp"
+#include "proxy/net/poller.hpp"
 
 namespace weir::proxy::net {
 
@@ -42,5 +46,25 @@ class SocketChannel : public Channel {
   UniqueFd socket_;
   Poller::Registration registration_;  ///< Ends before the socket is closed.
 };
+
+// Tells a peer whose system has gone (power, cable, a firewall that forgot the connection) from one that only takes
+// nothing. The kernel's own limit, TCP_USER_TIMEOUT, cannot: since Linux 5.11 it also ends a connection whose peer
+// keeps its window closed and acknowledges every probe, and it overrides TCP_KEEPCNT (tcp(7)). So weir reads what the
+// kernel knows.
+
+/// The silence after which a peer has vanished: its system acknowledges nothing. The options of clients' sockets have
+/// the kernel ask several times within it.
+inline constexpr std::chrono::seconds most_silence{30};
+
+/// True if a peer has vanished: nothing has come from its system for `most_silence`, and at least two segments
+/// since went unanswered: retransmissions, probes of its closed window, keepalive probes. One alone may be
+/// under way: while a window is closed, the kernel asks less and less often, after some minutes each 120 s.
+constexpr bool has_vanished(const tcp_info& known) {
+  constexpr auto silence = std::chrono::milliseconds(most_silence).count();
+  return known.tcpi_last_ack_recv >= silence && (known.tcpi_retransmits >= 2 || known.tcpi_probes >= 2);
+}
+
+/// True if the peer of this socket has vanished; false for a socket that is not of TCP.
+bool has_vanished(int socket);
 
 }  // namespace weir::proxy::net

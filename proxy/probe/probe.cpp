@@ -12,8 +12,11 @@
 #include <thread>
 #include <vector>
 
-#include "metrics/ticks.hpp"
-#include "proxy/probe/report.hpp"
+#include "config/address.hpp"
+#include "config/controls.hpp"
+#include "metrics/format.hpp"
+#include "metrics/moment.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::proxy::probe {
 namespace {
@@ -118,6 +121,220 @@ int probe(const config::Settings& settings, const ProbeOptions& options) {
   for (auto& thread : threads) thread.join();
   if (!options.json) std::printf("%zu of %zu replicas could be measured\n", fine, places.size());
   return fine == places.size() ? 0 : 1;
+}
+
+namespace {
+
+using fleet::Engine;
+using fleet::name_of;
+using fleet::ReplicaFacts;
+
+using metrics::format;
+using metrics::TokenSource;
+using metrics::TokensPerEvent;
+using metrics::wire::JsonWriter;
+
+constexpr std::size_t most_listed = 8;
+constexpr std::size_t longest_name = 128;  ///< The most bytes that are shown of a name that a replica gave.
+
+std::string time_of(std::optional<double> seconds) {
+  if (!seconds) return "unknown";
+  return *seconds < 1 ? format("%.1f ms", *seconds * 1e3) : format("%.2f s", *seconds);
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < std::min(names.size(), most_listed); ++i)
+    text += (i > 0 ? ", \"" : "\"") + config::printable_ascii(names[i], longest_name) + "\"";
+  if (names.size() > most_listed) text += format(", and %zu more", names.size() - most_listed);
+  return text + "]";
+}
+
+bool tokens_known(const ProbedStream& stream) { return stream.token_source != TokenSource::none; }
+bool cached_known(const ProbeReport& report) {
+  return (report.first && report.first->cached_tokens) || (report.again && report.again->cached_tokens);
+}
+
+void advise_usage(const Probed& p, std::vector<std::string>& lines) {
+  const auto& report = p.report;
+  if (!tokens_known(*report.first))
+    lines.emplace_back("usage is not reported on streams: token counts and TPOT stay unknown");
+  if (report.continuous_usage == true && !p.settings.measure.inject_continuous_usage &&
+      report.first->tokens_per_event == TokensPerEvent::unknown)
+    lines.emplace_back(
+        "inject_continuous_usage = true tells the tokens of each event; without it the ITL of such streams is unknown");
+  if (report.continuous_usage == false && p.settings.measure.inject_continuous_usage)
+    lines.emplace_back("inject_continuous_usage is on, but this replica does not tell its usage on every chunk");
+}
+
+void advise_cached_tokens(const ProbeReport& report, std::vector<std::string>& lines) {
+  if (cached_known(report)) return;
+  const auto engine = report.facts.engine;
+  if ((engine == Engine::vllm || engine == Engine::aphrodite) && report.facts.prefix_caching != false)
+    lines.push_back("start " + std::string(name_of(engine)) +
+                    " with --enable-prompt-tokens-details to see cached tokens");
+  if (engine == Engine::sglang) lines.emplace_back("start SGLang with --enable-cache-report to see cached tokens");
+}
+
+void advise_engine_metrics(const ReplicaFacts& facts, std::vector<std::string>& lines) {
+  if (facts.metrics) return;
+  if (facts.engine == Engine::llama_cpp) lines.emplace_back("start llama.cpp with --metrics to see its own load");
+  if (facts.engine == Engine::sglang) lines.emplace_back("start SGLang with --enable-metrics to see its own load");
+}
+
+/// Advises on a limit that the replica knows and the settings lack or contradict.
+void advise_limit(const char* key, const char* why, std::optional<std::uint64_t> set, std::optional<std::uint64_t> said,
+                  std::vector<std::string>& lines) {
+  if (!said || set == said) return;
+  lines.push_back(
+      set ? format("%s is %ju in the settings, the replica says %ju", key, std::uintmax_t(*set), std::uintmax_t(*said))
+          : format("%s = %ju in this replica's table %s", key, std::uintmax_t(*said), why));
+}
+
+void advise_models(const Probed& p, std::vector<std::string>& lines) {
+  const auto& served = p.report.facts.models;
+  if (p.pool.models.empty() || served.empty()) return;
+  const bool all_served = std::ranges::all_of(
+      p.pool.models, [&](const auto& model) { return std::ranges::find(served, model) != served.end(); });
+  if (!all_served)
+    lines.push_back("settings say models = " + list_of(p.pool.models) + ", the replica serves " + list_of(served));
+}
+
+/// Adds a line of a block: a label, blanks up to a column, and the text.
+void add_line(std::string& out, const char* label, const std::string& text) {
+  out += format("  %-9s ", label) + text + '\n';
+}
+
+const char* yes_no(bool value) { return value ? "yes" : "no"; }
+
+std::string stream_text(const ProbedStream& stream) {
+  auto text = std::string(metrics::name_of(stream.api)) + ": TTFT " + time_of(stream.figures.ttft) + ", TPOT " +
+              time_of(stream.figures.tpot) + ", ";
+  text += stream.output_tokens ? format("%llu tokens", static_cast<unsigned long long>(*stream.output_tokens))
+                               : std::string("an unknown number of tokens");
+  text +=
+      format(" in %u events (k: ", stream.token_events) + std::string(metrics::name_of(stream.tokens_per_event)) + ")";
+  return text + (head_before_first_token(stream) ? ", head before" : ", head with") + " the first token";
+}
+
+std::string again_text(const ProbedStream& stream) {
+  auto text = "TTFT " + time_of(stream.figures.ttft);
+  if (stream.cached_tokens)
+    text += format(", %llu of ", static_cast<unsigned long long>(*stream.cached_tokens)) +
+            (stream.prompt_tokens ? std::to_string(*stream.prompt_tokens) : "unknown") + " prompt tokens cached";
+  return text;
+}
+
+std::string limits_text(const ReplicaFacts& facts) {
+  const auto count = [](const std::optional<std::uint64_t>& n) { return n ? std::to_string(*n) : "unknown"; };
+  auto text = "KV cache " + count(facts.kv_tokens) + (facts.kv_tokens ? " tokens" : "") + ", max context " +
+              count(facts.max_context);
+  if (facts.slots) text += ", " + std::to_string(*facts.slots) + " slots";
+  return text;
+}
+
+std::string engine_text(const ReplicaFacts& facts) {
+  if (facts.engine == Engine::unknown) return "unknown engine";
+  return std::string(name_of(facts.engine)) + " " +
+         (facts.version.empty() ? "(version unknown)" : config::printable_ascii(facts.version, longest_name));
+}
+
+/// Returns nothing if there is no such stream.
+std::optional<bool> if_there(const std::optional<ProbedStream>& stream, bool (*says)(const ProbedStream&)) {
+  return stream ? std::optional(says(*stream)) : std::nullopt;
+}
+
+void write(JsonWriter& json, const std::optional<ProbedStream>& stream) {
+  if (!stream) {
+    json.null();
+    return;
+  }
+  const auto time = [&json](const auto& key, std::optional<double> seconds) { json.key(key).fixed(seconds, 9); };
+  json.open('{').key("api").text(metrics::name_of(stream->api));
+  time("ttfb_s", stream->figures.ttfb);
+  time("ttft_s", stream->figures.ttft);
+  time("tpot_s", stream->figures.tpot);
+  time("e2e_s", stream->figures.e2e);
+  json.key("prompt_tokens").count(stream->prompt_tokens).key("cached_tokens").count(stream->cached_tokens);
+  json.key("output_tokens").count(stream->output_tokens);
+  json.key("tokens_source").text(metrics::name_of(stream->token_source));
+  json.key("token_events").count(stream->token_events);
+  json.key("k_source").text(metrics::name_of(stream->tokens_per_event)).close('}');
+}
+
+}  // namespace
+
+/// Engines that send the head before prefill send it after tokenising, within a few milliseconds. The others send it
+/// with the first token's event, in one write or two.
+bool head_before_first_token(const ProbedStream& stream) {
+  const auto &head = stream.figures.ttfb, &token = stream.figures.ttft;
+  return head && token && *token - *head > 0.002 && *head < *token / 2;
+}
+
+std::vector<std::string> advice(const Probed& p) {
+  std::vector<std::string> lines;
+  const auto& facts = p.report.facts;
+  advise_models(p, lines);
+  if (p.report.first) {
+    advise_usage(p, lines);
+    advise_cached_tokens(p.report, lines);
+  }
+  advise_engine_metrics(facts, lines);
+  // weir reads both by itself.
+  if (p.replica.kv_tokens) advise_limit("kv_tokens", "", p.replica.kv_tokens, facts.kv_tokens, lines);
+  if (p.replica.max_context) advise_limit("max_context", "", p.replica.max_context, facts.max_context, lines);
+  // Only fewer slots than set contradict the settings, because an operator may want fewer requests than slots.
+  if (facts.slots && (!p.replica.max_in_flight || *p.replica.max_in_flight > *facts.slots))
+    advise_limit("max_in_flight", "sends it no more requests than it has slots",
+                 p.replica.max_in_flight ? std::optional<std::uint64_t>(*p.replica.max_in_flight) : std::nullopt,
+                 facts.slots, lines);
+  return lines;
+}
+
+std::string text_of(const Probed& p, bool colours) {
+  const auto coloured = [&](const char* code, const std::string& text) {
+    return colours ? std::string("\x1b[") + code + "m" + text + "\x1b[0m" : text;
+  };
+  const auto& report = p.report;
+  auto out = coloured("1", p.replica.name) + "  " + config::to_text(p.replica.url) + "  " +
+             (report.reachable ? engine_text(report.facts) + "  " : "") +
+             (report.fine() ? coloured("32", "fine") : coloured("31", "FAILED: " + report.failure)) + '\n';
+  if (!report.reachable) return out;
+  add_line(out, "models", report.facts.models.empty() ? "unknown" : list_of(report.facts.models));
+  add_line(out, "limits", limits_text(report.facts));
+  if (report.first) add_line(out, "stream", stream_text(*report.first));
+  if (report.again) add_line(out, "again", again_text(*report.again));
+  if (report.again)
+    add_line(out, "reports",
+             std::string("tokens of a stream: ") + yes_no(tokens_known(*report.first)) +
+                 ", cached tokens: " + yes_no(cached_known(report)) + ", usage on every chunk: " +
+                 (report.continuous_usage ? yes_no(*report.continuous_usage) : "not asked"));
+  for (const auto& line : advice(p)) out += "  " + coloured("33", "-> " + line) + '\n';
+  return out;
+}
+
+std::string json_of(const Probed& p) {
+  const auto& report = p.report;
+  const auto& facts = report.facts;
+  JsonWriter json;
+  json.open('{').key("replica").text(p.replica.name).key("pool").text(p.pool.name);
+  json.key("url").text(config::to_text(p.replica.url));
+  json.key("fine").boolean(report.fine()).key("reachable").boolean(report.reachable);
+  json.key("failure").known_text(report.failure);
+  json.key("engine").text(name_of(facts.engine)).key("engine_version").known_text(facts.version);
+  json.key("models").texts(facts.models).key("kv_tokens").count(facts.kv_tokens);
+  json.key("max_context").count(facts.max_context).key("slots").count(facts.slots);
+  json.key("engine_metrics").boolean(facts.metrics);
+  json.key("usage_on_streams").boolean(if_there(report.first, tokens_known));
+  json.key("cached_tokens_reported").boolean(report.again ? std::optional(cached_known(report)) : std::nullopt);
+  json.key("continuous_usage").boolean(report.continuous_usage);
+  json.key("head_before_first_token").boolean(if_there(report.first, head_before_first_token));
+  json.key("stream");
+  write(json, report.first);
+  json.key("again");
+  write(json, report.again);
+  json.key("advice").texts(advice(p)).close('}');
+  return std::move(json).written();
 }
 
 }  // namespace weir::proxy::probe

@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "config/reference.hpp"
-#include "proxy/reference/markdown.hpp"
+#include "config/table_reader.hpp"
+#include "proxy/reference/pages.hpp"
 #include "proxy/reference/reference.hpp"
 
 namespace weir::proxy::reference {

@@ -1,5 +1,6 @@
 #include "proxy/serve/arrivals.hpp"
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/post.hpp>
 #include <exception>
@@ -44,6 +45,14 @@ void Arrivals::start_some() {
   }
   if (more) post_start();
   if (failure) std::rethrow_exception(failure);
+}
+
+ConnectionCount place_connection(exchange::Shared& shared, std::span<const std::unique_ptr<exchange::Loop>> loops,
+                                 std::size_t most) {
+  if (shared.connections.load(std::memory_order_relaxed) >= most) return {};
+  return ConnectionCount(**std::ranges::min_element(loops, {}, [](const auto& loop) {
+    return loop->connections.load(std::memory_order_relaxed) + 4 * loop->streams.load(std::memory_order_relaxed);
+  }));
 }
 
 }  // namespace weir::proxy::serve

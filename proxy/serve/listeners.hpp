@@ -2,17 +2,83 @@
 // change is made whole or not at all.
 #pragma once
 
+#include <sys/types.h>
+
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "config/settings.hpp"
-#include "proxy/serve/listener.hpp"
-#include "proxy/serve/systemd.hpp"
+#include "proxy/net/address.hpp"
+#include "proxy/serve/start.hpp"
 
 namespace weir::proxy::serve {
+
+/// The file of a socket on which this process listens. The socket is to be closed before it ends: it then removes the
+/// file, unless another process has put its own in its place. Owner and group may connect (mode 0660).
+class SocketFile {
+ public:
+  /// Gives a new socket this path, and listens on it. A socket file that nobody listens on is replaced. Throws
+  /// std::runtime_error with why that cannot be, and the way out; `key` is the setting that names the path.
+  SocketFile(int socket, const std::string& path, int backlog, const std::string& key);
+  ~SocketFile();
+  SocketFile(const SocketFile&) = delete;
+  SocketFile& operator=(const SocketFile&) = delete;
+
+ private:
+  const std::string path_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
+// Opens a listening socket and accepts on it, on the control thread.
+
+/// Accepts on one address until closed. If descriptors run out, it backs off and goes on.
+class Listener : public std::enable_shared_from_this<Listener> {
+ public:
+  using Accepted = std::function<void(net::UniqueFd client)>;
+
+  /// `key` is the setting that names the address. Throws std::runtime_error with a sentence that names both, the reason
+  /// and the way out.
+  Listener(boost::asio::io_context& context, const std::string& key, const config::ListenAddress& address,
+           Accepted accepted);
+  /// Accepts on a socket that listens already, and that others may hold too. `file` is its file, if weir made one.
+  Listener(boost::asio::io_context& context, net::UniqueFd socket, Accepted accepted,
+           std::shared_ptr<SocketFile> file = nullptr);
+  ~Listener() { close(true); }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  void start() { accept(); }
+  /// Accepts no more. What the kernel has accepted by then is served; with `leave_waiting`, it is left to the others
+  /// that hold the socket.
+  void close(bool leave_waiting = false);
+  /// Returns a second descriptor of the socket.
+  net::UniqueFd duplicate();
+  /// Returns the socket's file, which lives as long as any listener that has it; null if there is none of weir's.
+  const std::shared_ptr<SocketFile>& file() const { return file_; }
+
+ private:
+  void accept();
+  /// Returns none, and sets errno, if no client waits.
+  net::UniqueFd take_one();
+  void take_waiting();
+  void back_off(const boost::system::error_code& error);
+  void warn(const boost::system::error_code& error);
+
+  using Protocol = boost::asio::generic::stream_protocol;
+  boost::asio::basic_socket_acceptor<Protocol> acceptor_;
+  boost::asio::steady_timer backoff_;
+  Accepted accepted_;
+  std::shared_ptr<SocketFile> file_;
+  std::chrono::steady_clock::time_point warned_{};
+};
 
 /// Says for whom a listener is.
 enum class Audience : unsigned char { clients, metrics, admin };

@@ -12,36 +12,29 @@
 #include <random>
 #include <thread>
 
-#include "config/network.hpp"
+#include "config/address.hpp"
 #include "config/secret.hpp"
 #include "proxy/control/admin.hpp"
-#include "proxy/control/bypass_api.hpp"
+#include "proxy/control/api.hpp"
 #include "proxy/control/history.hpp"
-#include "proxy/control/live_comparison.hpp"
-#include "proxy/control/log_watch.hpp"
-#include "proxy/control/incident/recorder.hpp"
 #include "proxy/control/incident/report.hpp"
+#include "proxy/control/live_comparison.hpp"
+#include "proxy/control/reload.hpp"
 #include "proxy/control/rollouts.hpp"
-#include "proxy/control/shadow_api.hpp"
 #include "proxy/events/events.hpp"
+#include "proxy/exchange/attempt_runner.hpp"
 #include "proxy/exchange/loop.hpp"
-#include "proxy/exchange/queue_wait.hpp"
-#include "proxy/exchange/shadows.hpp"
+#include "proxy/exchange/mirror.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/fleet/resolver.hpp"
 #include "proxy/fleet/watcher.hpp"
-#include "proxy/serve/announcement.hpp"
 #include "proxy/serve/arrivals.hpp"
-#include "proxy/serve/handshakes.hpp"
+#include "proxy/serve/client_connection.hpp"
 #include "proxy/serve/listeners.hpp"
-#include "proxy/serve/log_setup.hpp"
-#include "proxy/serve/machine.hpp"
-#include "proxy/serve/placement.hpp"
-#include "proxy/serve/rejected_clients.hpp"
 #include "proxy/serve/session.hpp"
 #include "proxy/serve/shutdown.hpp"
-#include "proxy/serve/systemd.hpp"
+#include "proxy/serve/start.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -141,20 +134,15 @@ class Server {
   control::SlowAnswers slow_answers_{context_};
   control::LiveComparison live_comparison_{history_, slow_answers_};
   control::Rollouts rollouts_{context_, fleet_, history_, slow_answers_, std::move(kept_rollouts_)};
-  live::Live live_{fleet_, exposition_, threads_, [this] { return surroundings(); }, Clock::now(),
-                   std::chrono::system_clock::now()};
+  live::Live live_{
+      fleet_, exposition_, threads_, [this] { return surroundings(); }, Clock::now(), std::chrono::system_clock::now()};
   control::incident::Recorder recorder_{live_, slow_answers_, [this](std::string_view because) {
-    return control::incident::data(live_, reload_.settings(), control::incident::longest, because);
-  }};
-  control::AdminSources admin_sources_{exposition_,
-                                       fleet_,
-                                       reload_,
-                                       history_,
-                                       slow_answers_,
-                                       rollouts_,
-                                       live_,
-                                       shared_.bypass,
-                                       [this] { return why_not_ready(); }};
+                                          return control::incident::data(live_, reload_.settings(),
+                                                                         control::incident::longest, because);
+                                        }};
+  control::AdminSources admin_sources_{exposition_, fleet_,         reload_,
+                                       history_,    slow_answers_,  rollouts_,
+                                       live_,       shared_.bypass, [this] { return why_not_ready(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::unique_ptr<exchange::Shadows> shadows_;
   std::vector<std::unique_ptr<Handshakes>> handshakes_;  ///< There is one for each loop.

@@ -4,22 +4,25 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <exception>
+#include <string_view>
+#include <utility>
 
+#include "config/address.hpp"
+#include "proxy/exchange/client_request.hpp"
 #include "proxy/exchange/failure_answers.hpp"
-#include "proxy/exchange/request_records.hpp"
-#include "proxy/exchange/ties.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/model_directory.hpp"
-#include "proxy/http/cors.hpp"
-#include "proxy/http/forwarded.hpp"
+#include "proxy/http/credential.hpp"
 #include "proxy/http/own_answer.hpp"
 #include "proxy/net/socket_channel.hpp"
-#include "proxy/net/vanished.hpp"
-#include "proxy/serve/client_identity.hpp"
-#include "proxy/serve/key_check.hpp"
 #include "proxy/serve/request_reading.hpp"
 
 namespace weir::proxy::serve {
@@ -242,7 +245,7 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   if (end.kept) {
     request.progress.answered = true;
     answered_ = co_await client_.write(std::move(*end.kept), request.snapshot->settings);
-    co_return answered_ && end.keep_alive;
+    co_return answered_&& end.keep_alive;
   }
   if (end.reset) client_.channel().reset_on_close();
   answered_ = !end.reset;
@@ -274,7 +277,8 @@ net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, std::uniq
   co_return false;
 }
 
-/// Ends a request that weir itself failed. Whatever it held has been given back; it gets its count, its line in the log and, if none has begun, its answer.
+/// Ends a request that weir itself failed. Whatever it held has been given back; it gets its count, its line in the log
+/// and, if none has begun, its answer.
 net::Awaitable<void> Session::break_down(exchange::ClientRequest& request, std::exception_ptr failure) {
   auto& errors = loop_.shared.exposition.internal_errors;
   fleet::note_failure(errors, metrics::series::Part::session, failure, "its client is told, or cut off");
@@ -302,12 +306,16 @@ void Session::record(exchange::ClientRequest& request, Outcome outcome, std::opt
 net::Awaitable<bool> Session::send_own(exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive) {
   const auto& head = request.message.head;
   keep_alive = keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
-  const http::OwnFraming framing{request.message.api, head.http_1_1, keep_alive, head.method == "HEAD",
-                                 request.ids.shown(), request.ids.weir,
+  const http::OwnFraming framing{request.message.api,
+                                 head.http_1_1,
+                                 keep_alive,
+                                 head.method == "HEAD",
+                                 request.ids.shown(),
+                                 request.ids.weir,
                                  request.client.cors ? std::string_view(*request.client.cors) : ""};
   request.progress.answered = true;
   answered_ = co_await client_.write(http::own_answer(own, framing), request.snapshot->settings);
-  co_return answered_ && keep_alive;
+  co_return answered_&& keep_alive;
 }
 
 net::Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await session->run(); }
@@ -339,6 +347,92 @@ void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> channel, 
   const fleet::Unawaited unawaited(loop.shared.exposition.internal_errors, metrics::series::Part::session,
                                    "its connection is closed");
   asio::co_spawn(loop.context, run_session(std::move(session)), unawaited);
+}
+
+namespace {
+
+constexpr std::chrono::seconds longest{2};
+
+constexpr std::string_view full =
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
+/// A record with the alert internal_error (RFC 8446, 5.1 and 6.2). Before a handshake it is in the clear.
+constexpr std::string_view alert("\x15\x03\x01\x00\x02\x02\x50", 7);
+
+}  // namespace
+
+/// A client that was told, until it closes.
+class RejectedClients::Leaving : public std::enable_shared_from_this<Leaving> {
+ public:
+  Leaving(boost::asio::io_context& context, net::UniqueFd client, std::shared_ptr<Clients> clients)
+      : socket_(context, client.release()), timer_(context, longest), clients_(std::move(clients)) {}
+  ~Leaving() { leave(); }
+  Leaving(const Leaving&) = delete;
+  Leaving& operator=(const Leaving&) = delete;
+
+  void start() {
+    place_ = clients_->insert(clients_->end(), weak_from_this());
+    timer_.async_wait([self = shared_from_this()](boost::system::error_code) {
+      boost::system::error_code closed;
+      self->socket_.cancel(closed);
+    });
+    await();
+  }
+  /// Makes room for another one. What has come by now is read first, since closing over it would be a reset.
+  void end() {
+    drop();
+    leave();
+    timer_.cancel();
+    socket_.close();
+  }
+
+ private:
+  void leave() {
+    if (place_ != clients_->end()) clients_->erase(std::exchange(place_, clients_->end()));
+  }
+  void await() {
+    socket_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                       [self = shared_from_this()](boost::system::error_code error) {
+                         if (error || !self->drop()) return void(self->timer_.cancel());
+                         self->await();
+                       });
+  }
+
+  /// Reads and drops what is there. Returns false once the client has closed, or has sent too much.
+  bool drop() {
+    std::array<char, 64 * 1024> bytes;
+    const auto size = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (size < 0) return errno == EAGAIN || errno == EINTR;
+    dropped_ += static_cast<std::size_t>(size);
+    return size > 0 && dropped_ <= RejectedClients::most_dropped;
+  }
+
+  boost::asio::posix::stream_descriptor socket_;
+  boost::asio::steady_timer timer_;
+  std::size_t dropped_ = 0;
+  const std::shared_ptr<Clients> clients_;
+  Clients::iterator place_ = clients_->end();
+};
+
+void RejectedClients::add(net::UniqueFd client, Speaks speaks) {
+  const auto told = speaks == Speaks::tls ? alert : full;
+  static_cast<void>(::send(client.get(), told.data(), told.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+  ::shutdown(client.get(), SHUT_WR);
+  if (clients_->size() >= most)
+    if (const auto oldest = clients_->front().lock()) oldest->end();
+  std::make_shared<Leaving>(context_, std::move(client), clients_)->start();
+}
+
+bool identify_client(exchange::Shared& shared, const config::Settings& settings, const http::RequestHead& head,
+                     exchange::ClientIdentity& client) {
+  const auto& server = settings.server;
+  if (!server.cors_origins.empty()) client.cors = http::cors_fields(server.cors_origins, head[http::FieldName::origin]);
+  client.through_proxy = config::contains(server.trusted_proxies, client.peer);
+  if (!client.through_proxy) return true;
+  client.address = http::client_address(client.peer, head, server.trusted_proxies);
+  if (config::contains(server.trusted_proxies, client.address)) return true;
+  auto guard = shared.addresses.take(client.address, settings.limits.connections_per_address);
+  if (guard) client.count_guard = std::move(*guard);
+  return guard.has_value();
 }
 
 }  // namespace weir::proxy::serve

@@ -6,8 +6,8 @@
 #include <exception>
 #include <utility>
 
-#include "config/quantity.hpp"
-#include "metrics/ticks.hpp"
+#include "config/values.hpp"
+#include "metrics/moment.hpp"
 #include "proxy/events/events.hpp"
 
 namespace weir::proxy::serve {
@@ -133,9 +133,10 @@ void Shutdown::cut() {
 }
 
 void Shutdown::give_up(std::size_t connections) {
-  spdlog::error("{} of the connections that were cut have not ended within {} s, and weir ends without them: requests "
-                "on them are neither counted nor logged",
-                connections, give_up_after.count());
+  spdlog::error(
+      "{} of the connections that were cut have not ended within {} s, and weir ends without them: requests "
+      "on them are neither counted nor logged",
+      connections, give_up_after.count());
   story_ += ", " + std::to_string(connections) + " of them given up";
 }
 

@@ -17,7 +17,7 @@
 
 #include "proxy/exchange/loop.hpp"
 #include "proxy/serve/listeners.hpp"
-#include "proxy/serve/systemd.hpp"
+#include "proxy/serve/start.hpp"
 
 namespace weir::proxy::serve {
 

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/top/format.hpp"
 #include "proxy/top/screen.hpp"
 #include "proxy/top/state.hpp"
+#include "proxy/top/text.hpp"
 
 namespace weir::proxy::top {
 
@@ -36,16 +36,16 @@ struct Row {
 
 /// A column's text for the member at its path.
 enum class As : std::uint8_t {
-  name,      ///< The row's name.
+  name,  ///< The row's name.
   text,
-  state,     ///< With "!" where a finding is about the row.
-  lasting,   ///< How long the state has lasted.
+  state,    ///< With "!" where a finding is about the row.
+  lasting,  ///< How long the state has lasted.
   count,
   of_limit,  ///< The member, "/", and the member at `second`.
   plus,      ///< The member, "+", and the member at `second`.
   words,     ///< The member, and the member at `second`, which are texts.
   time,
-  share,     ///< In percent; "*" where `second` is "weir", and not the engine.
+  share,  ///< In percent; "*" where `second` is "weir", and not the engine.
 };
 
 struct Column {

@@ -25,9 +25,8 @@
 #include "config/address.hpp"
 #include "config/controls.hpp"
 #include "proxy/commands/client.hpp"
-#include "proxy/net/awaitable.hpp"
-#include "proxy/net/timer.hpp"
-#include "proxy/top/terminal.hpp"
+#include "proxy/net/completion.hpp"
+#include "proxy/top/screen.hpp"
 #include "proxy/top/view.hpp"
 
 namespace weir::proxy::top {
@@ -104,7 +103,8 @@ int print_once(const commands::Admin& admin, bool json) {
 /// The program on a terminal: a loop on one thread that asks weir, reads keys and draws.
 class Top {
  public:
-  explicit Top(commands::Admin admin) : admin_(std::move(admin)), keys_(context_), timer_(context_), signals_(context_) {
+  explicit Top(commands::Admin admin)
+      : admin_(std::move(admin)), keys_(context_), timer_(context_), signals_(context_) {
     keys_.assign(::dup(terminal_.keys()));
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH}) signals_.add(signal);
   }
@@ -181,15 +181,24 @@ class Top {
 
   void act(const Action& action) {
     switch (action.what) {
-      case What::none: break;
-      case What::quit: ended_ = true; break;
+      case What::none:
+        break;
+      case What::quit:
+        ended_ = true;
+        break;
       case What::suspend:
         terminal_.suspend();
         drawn_.clear();
         break;
-      case What::redraw: drawn_.clear(); break;
-      case What::drain: run_along(change(action.replica, "drain")); break;
-      case What::undrain: run_along(change(action.replica, "undrain")); break;
+      case What::redraw:
+        drawn_.clear();
+        break;
+      case What::drain:
+        run_along(change(action.replica, "drain"));
+        break;
+      case What::undrain:
+        run_along(change(action.replica, "undrain"));
+        break;
     }
   }
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "balancer/token_estimator.hpp"
+#include "balancer/estimate.hpp"
 #include "metrics/wire/request/inspector.hpp"
 
 namespace weir::bench {

@@ -14,8 +14,7 @@
 #include <vector>
 
 #include "lab/engine/engine_model.hpp"
-#include "lab/engine/random.hpp"
-#include "lab/plan/timeline.hpp"
+#include "lab/engine/words.hpp"
 #include "lab/plan/traffic.hpp"
 
 namespace weir::bench {

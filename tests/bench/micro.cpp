@@ -11,12 +11,11 @@
 #include <variant>
 #include <vector>
 
+#include "balancer/estimate.hpp"
 #include "balancer/pool.hpp"
 #include "balancer/prefix/index.hpp"
-#include "balancer/token_estimator.hpp"
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/record/request_record.hpp"
-#include "metrics/series/buckets.hpp"
 #include "metrics/series/exposition.hpp"
 #include "metrics/series/histogram.hpp"
 #include "metrics/series/shard.hpp"

@@ -26,9 +26,8 @@
 #include <vector>
 
 #include "balancer/rollout/follower.hpp"
-#include "balancer/rollout/split_gate.hpp"
 #include "lab/plan/simulation.hpp"
-#include "metrics/record/gap_sketch.hpp"
+#include "metrics/record/answer.hpp"
 #include "tests/bench/drifting_engine.hpp"
 
 namespace weir::bench {
@@ -42,23 +41,23 @@ enum class Death : std::uint8_t { none, hangs, refuses };
 
 /// The faults of a candidate.
 struct Candidate {
-  double step = 1;        ///< Each of its steps takes so many times as long.
-  double fails = 0;       ///< The share of requests that it answers with 500.
-  double freeze_s = 0;    ///< All its streams stand still for so long,
-  double freezes_in = 40;  ///< at random, once in so many seconds in the mean.
-  double leaves = 1;      ///< Its greedy answers leave the primary's text so many times as soon as the control's.
+  double step = 1;            ///< Each of its steps takes so many times as long.
+  double fails = 0;           ///< The share of requests that it answers with 500.
+  double freeze_s = 0;        ///< All its streams stand still for so long,
+  double freezes_in = 40;     ///< at random, once in so many seconds in the mean.
+  double leaves = 1;          ///< Its greedy answers leave the primary's text so many times as soon as the control's.
   Death dies = Death::none;   ///< Both replicas, at a moment that the seed draws,
   double dies_within = 3600;  ///< so many seconds after the first live step at most.
 };
 
 struct RolloutOptions {
   double drift_sd = 0.02, drift_s = 300;
-  double rate = 5;           ///< Requests of clients a second; half of them go to the replica that is mirrored.
-  double speed = 1.5;        ///< Of the GPUs.
-  bool slo = false;          ///< An objective counts.
-  bool shadow = true;        ///< The first step is that of a shadow.
+  double rate = 5;     ///< Requests of clients a second; half of them go to the replica that is mirrored.
+  double speed = 1.5;  ///< Of the GPUs.
+  bool slo = false;    ///< An objective counts.
+  bool shadow = true;  ///< The first step is that of a shadow.
   config::OtherAnswers answers = config::OtherAnswers::look;
-  double gate_every = 30;    ///< Seconds.
+  double gate_every = 30;     ///< Seconds.
   double longest = 5 * 3600;  ///< Seconds, after which a rollout is given up.
 };
 
@@ -112,8 +111,7 @@ class RolloutRun final : lab::plan::Watcher {
         follower_(settings(options)) {
     for (std::size_t e = 0; e < engines; ++e) sim_.set_pace(e, pace(e, seed_of(seed, 20 + e)));
     if (candidate.fails > 0)
-      for (const std::size_t r : candidates)
-        sim_.fail(r, [this](std::size_t) { return chance(candidate_.fails); });
+      for (const std::size_t r : candidates) sim_.fail(r, [this](std::size_t) { return chance(candidate_.fails); });
     keys_ = {sim_.key(candidates[0]), sim_.key(candidates[1])};
     sim_.pool().set_split(0, now());
     dies_after_ = candidate.dies_within * random_.uniform();
@@ -182,9 +180,7 @@ class RolloutRun final : lab::plan::Watcher {
     all.steps.erase(all.steps.begin());
     return all;
   }
-  static config::Slo objective() {
-    return {"chat", "chat", config::Seconds(1.0), {}, config::Seconds(0.05), {}};
-  }
+  static config::Slo objective() { return {"chat", "chat", config::Seconds(1.0), {}, config::Seconds(0.05), {}}; }
   std::optional<config::Slo> slo() const { return options_.slo ? std::optional(objective()) : std::nullopt; }
 
   lab::plan::TimedEngine::Pace pace(std::size_t engine, std::uint64_t seed) const {
@@ -443,10 +439,10 @@ class RolloutRun final : lab::plan::Watcher {
   const std::vector<TracedRequest> requests_;
   Random random_;
   std::array<Load, engines> loads_{};
-  std::unordered_map<std::uint64_t, Stream> streams_;        ///< By the engine's id.
-  std::unordered_map<std::size_t, Stream> last_of_;          ///< The last attempt of each request that is not over.
-  std::unordered_map<std::size_t, bool> over_;               ///< Requests that have ended.
-  std::multimap<std::size_t, Sample> waiting_;               ///< Copies whose request has not ended.
+  std::unordered_map<std::uint64_t, Stream> streams_;  ///< By the engine's id.
+  std::unordered_map<std::size_t, Stream> last_of_;    ///< The last attempt of each request that is not over.
+  std::unordered_map<std::size_t, bool> over_;         ///< Requests that have ended.
+  std::multimap<std::size_t, Sample> waiting_;         ///< Copies whose request has not ended.
   compare::samples::Names names_;
   std::vector<Sample> samples_;         ///< In the order in which they came.
   std::vector<balancer::Moment> came_;  ///< When each of them did.

@@ -9,9 +9,9 @@
 #include <fstream>
 #include <string>
 
-#include "lab/sim/request.hpp"
+#include "lab/sim/answer.hpp"
+#include "metrics/moment.hpp"
 #include "metrics/record/request_log.hpp"
-#include "metrics/ticks.hpp"
 #include "tests/bench/command_line.hpp"
 #include "tests/bench/twin_simulation.hpp"
 

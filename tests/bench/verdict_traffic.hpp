@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "metrics/compare/samples/sample.hpp"
-#include "metrics/record/gap_sketch.hpp"
+#include "metrics/record/answer.hpp"
 
 namespace weir::bench {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "metrics/compare/comparison/gate.hpp"
+#include "metrics/compare/comparison/conclusion.hpp"
 #include "tests/bench/verdict_traffic.hpp"
 
 namespace weir::bench {

@@ -11,7 +11,7 @@
 #include <span>
 
 #include "lab/load/connection.hpp"
-#include "metrics/compare/statistics/measured.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 #include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::load::prefill {

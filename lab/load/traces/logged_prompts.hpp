@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "lab/load/trace.hpp"
-#include "metrics/wire/request/prefix_marks.hpp"
+#include "metrics/wire/request/prefix_chain.hpp"
 
 namespace weir::lab::load::traces {
 
 /// A request as the log tells it.
 struct LoggedPrompt {
-  double at = 0;  ///< Unix seconds.
+  double at = 0;                                           ///< Unix seconds.
   double ended = std::numeric_limits<double>::infinity();  ///< The same; infinite where it is not known.
   std::uint64_t prompt_tokens = 1, cached_tokens = 0, output_tokens = 1;
   std::uint64_t turn = 1;

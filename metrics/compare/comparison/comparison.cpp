@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "metrics/compare/comparison/judging.hpp"
-
 namespace weir::metrics::compare::comparison {
 namespace {
 
@@ -96,7 +94,7 @@ FoundWindow window_of(const pairs::Pairing& pairing, std::span<const samples::Sa
 
 /// Returns the name of the [[shadow]] on one side; "" if there are several.
 std::string_view only_shadow(const pairs::Pairing& pairing, const samples::Names& names,
-                             const samples::Sample* pairs::Pair::*side) {
+                             const samples::Sample* pairs::Pair::* side) {
   samples::Names::Name found = 0;
   for (const pairs::Pair& pair : pairing.pairs) {
     const auto name = (pair.*side)->shadow;

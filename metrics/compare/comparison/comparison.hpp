@@ -12,14 +12,11 @@
 
 #include "config/settings.hpp"
 #include "metrics/compare/comparison/history.hpp"
-#include "metrics/compare/pairs/divergence.hpp"
 #include "metrics/compare/pairs/faults.hpp"
 #include "metrics/compare/pairs/pairing.hpp"
-#include "metrics/compare/pairs/sameness.hpp"
-#include "metrics/compare/pairs/values.hpp"
 #include "metrics/compare/samples/sample.hpp"
-#include "metrics/compare/sides/drops.hpp"
-#include "metrics/compare/sides/selection.hpp"
+#include "metrics/compare/sides/side.hpp"
+#include "metrics/compare/sides/side_choice.hpp"
 #include "metrics/compare/statistics/verdicts.hpp"
 #include "metrics/compare/table/table.hpp"
 
@@ -203,8 +200,8 @@ struct Comparison {
   std::uint64_t repeated = 0;                    ///< Answers that are left out: that of another shadow counts.
   std::uint64_t requests_a = 0, requests_b = 0;  ///< In the window.
   std::uint64_t conversations_a = 0, conversations_b = 0;  ///< Of a split.
-  double crowd = 1;  ///< Of a split: the requests of a replica of b, beside those of one of a.
-  std::uint64_t warming = 0;                     ///< Pairs that were left out because the shadow was cold.
+  double crowd = 1;           ///< Of a split: the requests of a replica of b, beside those of one of a.
+  std::uint64_t warming = 0;  ///< Pairs that were left out because the shadow was cold.
   /// Samples of the sides' shadows that are gone and in no table (Options::lost); 0 with a window that was asked for.
   std::uint64_t lost = 0;
   statistics::Window window{};
@@ -212,17 +209,17 @@ struct Comparison {
   /// The end of the window of which samples are held, where older ones are known by their minutes. Divergence
   /// and what notes say of single requests are of these; the verdicts are of the whole window.
   std::optional<statistics::Window> held{};
-  bool declared = false;                 ///< The window has an end that was declared.
-  std::optional<Apart> apart{};          ///< Then figures stand side by side, and none has a verdict.
-  std::vector<Changed> changes;          ///< At most one of each figure.
+  bool declared = false;         ///< The window has an end that was declared.
+  std::optional<Apart> apart{};  ///< Then figures stand side by side, and none has a verdict.
+  std::vector<Changed> changes;  ///< At most one of each figure.
   std::optional<HistoryUsed> history{};
   bool drifts = false;  ///< A time of one minute is much like that of the minute before.
   std::vector<Verdict> verdicts;
   std::vector<FaultVerdict> faults;  ///< `slo` only with an objective.
   pairs::Sameness sameness{};
   Answers answers{};
-  pairs::Divergence divergence{};                  ///< 0 in a split.
-  std::array<Had, pairs::quantity_count> had{};    ///< Of the answers that are held.
+  pairs::Divergence divergence{};                ///< 0 in a split.
+  std::array<Had, pairs::quantity_count> had{};  ///< Of the answers that are held.
   /// Requests to be mirrored that have no finished shadow, by reason: a drop reason, an outcome, or not_mirrored.
   std::map<std::string, std::uint64_t> unfinished;
   /// Why nothing was mirrored: each pair lacks an answer that was never asked for. Empty if any pair has both.
@@ -254,5 +251,21 @@ constexpr bool is_of_tokens(statistics::Figure figure) {
 /// Returns what the shadow's side is called where `name` is the primary's as well: "fp16 (control)", by the name of its
 /// [[shadow]], or "fp16 (shadow)" without one.
 std::string shadow_label(std::string_view name, std::string_view shadow);
+
+// From a table of minutes to verdicts, and to notes on them.
+
+/// Sets a comparison's figures, faults, answers, changes and state by its table. The comparison has its sides, its
+/// window, and what forbids verdicts. `history` is null without one; `ended` says that the samples reach the end of a
+/// declared window.
+void judge(Comparison& comparison, const table::Table& table, const Options& options, const History* history,
+           bool ended);
+
+/// Returns the notes in a fixed order. `pairing` is what of the window is held; `samples` are all that are known,
+/// outside the window as well.
+std::vector<Note> notes_of(const Comparison& comparison, const table::Table& table, const pairs::Pairing& pairing,
+                           std::span<const samples::Sample> samples);
+
+/// Returns the length of the window, in which each minute that has requests is a whole one.
+double length_in_minutes_s(const Comparison& comparison);
 
 }  // namespace weir::metrics::compare::comparison

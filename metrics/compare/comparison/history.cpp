@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "metrics/compare/pairs/answers.hpp"
+#include "metrics/compare/pairs/faults.hpp"
 #include "metrics/compare/table/table.hpp"
 
 namespace weir::metrics::compare::comparison {

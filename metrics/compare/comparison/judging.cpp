@@ -1,4 +1,4 @@
-#include "metrics/compare/comparison/judging.hpp"
+#include "metrics/compare/comparison/comparison.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "metrics/compare/statistics/change.hpp"
-#include "metrics/compare/statistics/drift.hpp"
 
 namespace weir::metrics::compare::comparison {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "metrics/compare/comparison/comparison.hpp"
-#include "metrics/compare/comparison/gate.hpp"
+#include "metrics/compare/comparison/conclusion.hpp"
 #include "metrics/compare/report/document.hpp"
 #include "metrics/compare/sides/side.hpp"
 
@@ -19,8 +19,8 @@ struct Report {
   sides::By by = sides::By::config;
   comparison::Comparison comparison;
   std::optional<config::Slo> slo;
-  std::vector<sides::Side> sides;  ///< a and b come first.
-  bool all_sides = false;          ///< Text and page show those that are not compared, too; JSON has them always.
+  std::vector<sides::Side> sides;       ///< a and b come first.
+  bool all_sides = false;               ///< Text and page show those that are not compared, too; JSON has them always.
   std::vector<comparison::Note> notes;  ///< The comparison's notes, and more.
 
   bool shows(const sides::Side& side) const { return all_sides || side.compared; }

@@ -4,11 +4,10 @@
 #include <cmath>
 
 #include "metrics/compare/comparison/conclusion.hpp"
-#include "metrics/compare/comparison/gate.hpp"
 #include "metrics/compare/comparison/why.hpp"
-#include "metrics/compare/report/cells.hpp"
+#include "metrics/compare/report/document.hpp"
 #include "metrics/compare/report/side_report.hpp"
-#include "metrics/compare/samples/rfc3339.hpp"
+#include "metrics/compare/samples/log_reading.hpp"
 #include "metrics/text.hpp"
 
 namespace weir::metrics::compare::report {
@@ -25,9 +24,8 @@ std::string basis_sentence(const comparison::Comparison& comparison) {
 std::string state_sentence(const comparison::Comparison& comparison) {
   const auto& window = comparison.window;
   if (const auto& apart = comparison.apart)
-    return fmt::format("Side by side: {} requests of ", comparison.requests_a) +
-           comparison.a + ' ' + comparison::stretch(apart->a) +
-           fmt::format(", and {} of ", comparison.requests_b) + comparison.b + ' ' +
+    return fmt::format("Side by side: {} requests of ", comparison.requests_a) + comparison.a + ' ' +
+           comparison::stretch(apart->a) + fmt::format(", and {} of ", comparison.requests_b) + comparison.b + ' ' +
            comparison::stretch(apart->b) + '.';
   const auto pairs = fmt::format("{} pairs", comparison.pairs);
   const auto what = comparison.mode == pairs::Mode::split
@@ -46,8 +44,8 @@ std::string state_sentence(const comparison::Comparison& comparison) {
       break;
   }
   if (!window.is_moment()) {
-    text += ' ' + comparison::stretch(window) + fmt::format(", {:.0f} minutes with requests of both",
-                                                            comparison.minutes);
+    text +=
+        ' ' + comparison::stretch(window) + fmt::format(", {:.0f} minutes with requests of both", comparison.minutes);
   } else if (window.to_us > window.from_us) {
     text += " at " + samples::format_rfc3339(window.from_us);  // The window of one pair is a microsecond long.
   }
@@ -124,9 +122,7 @@ void add_notes(Document& document, const Report& report) {
   for (const auto& note : report.notes) document.item(note.sentence);
 }
 
-std::string of_compared(const pairs::Same& same) {
-  return fmt::format("{} of {}", same.same, same.compared);
-}
+std::string of_compared(const pairs::Same& same) { return fmt::format("{} of {}", same.same, same.compared); }
 
 void add_table(Document& document, const char* what, const pairs::TwoByTwo& table,
                const comparison::Comparison& comparison) {

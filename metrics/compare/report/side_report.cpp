@@ -4,7 +4,7 @@
 #include <array>
 #include <variant>
 
-#include "metrics/compare/report/cells.hpp"
+#include "metrics/compare/report/document.hpp"
 
 namespace weir::metrics::compare::report {
 namespace {
@@ -60,7 +60,7 @@ void write_capacity(JsonWriter& json, const Side& side) {
   if (!side.capacity) return void(json.null());
   const auto& at = side.capacity->at;
   json.open('{').key("state").text(capacity_states[static_cast<std::size_t>(side.capacity->state)]);
-  const auto value = [&](std::string_view name, const statistics::Measured sides::LoadPoint::*rate) {
+  const auto value = [&](std::string_view name, const statistics::Measured sides::LoadPoint::* rate) {
     json.key(name).decimal(at ? std::optional(((*at).*rate).value) : std::nullopt);
   };
   value("output_tokens_per_second", &sides::LoadPoint::output_tokens_per_second);
@@ -97,12 +97,12 @@ std::string prefill_text(const Side& side) {
          " at once";
 }
 
-template <std::optional<sides::Cost> Side::*cost, double sides::Cost::*member>
+template <std::optional<sides::Cost> Side::* cost, double sides::Cost::* member>
 void write_cost(JsonWriter& json, const Side& side) {
   json.decimal(side.*cost ? std::optional((*(side.*cost)).*member) : std::nullopt);
 }
 
-template <std::optional<sides::Cost> Side::*cost>
+template <std::optional<sides::Cost> Side::* cost>
 std::string cost_text(const Side& side) {
   if (!(side.*cost)) return unknown_cell;
   return short_number((side.*cost)->per_thousand_requests) + " / " +
@@ -116,7 +116,7 @@ struct Field {
   std::variant<std::uint64_t Side::*, double Side::*, std::optional<double> Side::*, statistics::Distribution Side::*,
                void (*)(JsonWriter&, const Side&)>
       value{};
-  double factor = 1;                        ///< The cell has the value times this; 0 is a share in percent.
+  double factor = 1;                           ///< The cell has the value times this; 0 is a share in percent.
   std::string (*cell)(const Side&) = nullptr;  ///< Another cell than the value's.
 };
 

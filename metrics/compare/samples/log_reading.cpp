@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
 
-#include "metrics/compare/samples/rfc3339.hpp"
+#include "metrics/text.hpp"
 #include "metrics/wire/json/on_demand.hpp"
 
 namespace weir::metrics::compare::samples {
@@ -57,29 +58,29 @@ std::optional<std::uint8_t> word_of(Value& value, const std::array<std::string_v
   return static_cast<std::uint8_t>(at - words.begin());
 }
 
-template <float Sample::*member>
+template <float Sample::* member>
 void time(Line& line, Value& value) {
   if (const auto number = seconds_of(value)) line.sample.*member = static_cast<float>(*number);
 }
 
-template <std::uint32_t Sample::*member>
+template <std::uint32_t Sample::* member>
 void count(Line& line, Value& value) {
   if (const auto number = wire::count_of(value); number && *number < unknown_count) {
     line.sample.*member = static_cast<std::uint32_t>(*number);
   }
 }
 
-template <Names::Name Sample::*member>
+template <Names::Name Sample::* member>
 void name(Line& line, Value& value) {
   if (const auto text = text_of(value)) line.sample.*member = line.names.of(*text);
 }
 
-template <Names::Name Sample::*member>
+template <Names::Name Sample::* member>
 void name_of_peer(Line& line, Value& value) {
   if (const auto text = text_of(value)) line.sample.*member = line.names.of_peer(*text);
 }
 
-template <Id Sample::*member>
+template <Id Sample::* member>
 void id(Line& line, Value& value) {
   if (const auto text = text_of(value)) line.sample.*member = id_of(*text);
 }
@@ -93,18 +94,18 @@ void read_group(Line& line, Value& value) {
   line.sample.group = std::hash<std::string_view>()(*text) | 1;
 }
 
-template <bool Sample::*member>
+template <bool Sample::* member>
 void flag(Line& line, Value& value) {
   line.sample.*member = flag_of(value).value_or(false);
 }
 
-template <std::int8_t Sample::*member>
+template <std::int8_t Sample::* member>
 void maybe_flag(Line& line, Value& value) {
   if (const auto known = flag_of(value)) line.sample.*member = static_cast<std::int8_t>(*known);
 }
 
-/// Calls `add` with each pair of a list of pairs of numbers, until it returns false. Returns false if the list is no such
-/// list, or `add` returned false.
+/// Calls `add` with each pair of a list of pairs of numbers, until it returns false. Returns false if the list is no
+/// such list, or `add` returned false.
 template <class Add>
 bool read_pairs(Value& value, const Add& add) {
   simdjson::ondemand::array list;
@@ -143,7 +144,7 @@ void read_prefixes(Line& line, Value& value) {
   if (!whole) marks.clear();
 }
 
-template <std::uint32_t ForReplay::*member>
+template <std::uint32_t ForReplay::* member>
 void count_for_replay(Line& line, Value& value) {
   if (!line.replay) return;
   if (const auto number = wire::count_of(value); number && *number < unknown_count) {
@@ -299,6 +300,90 @@ LineKind read_log_line(std::string_view text, Names& names, Sample& sample, ForR
   sample.served = line.served ? *line.served : served_by_outcome(line);
   sample.gaps.shrink_to_fit();
   return line.warm_up ? LineKind::warm_up : LineKind::request;
+}
+
+namespace {
+
+bool digit(char letter) { return letter >= '0' && letter <= '9'; }
+
+/// Takes the parts of a moment off the front of a text.
+class Parts {
+ public:
+  explicit Parts(std::string_view text) : rest_(text) {}
+
+  /// Returns a number of exactly so many digits, at most `most`; on anything else the text is wrong from then on.
+  int number(std::size_t digits, int most) {
+    int value = 0;
+    for (std::size_t i = 0; i < digits; ++i) {
+      if (i >= rest_.size() || !digit(rest_[i])) return refuse();
+      value = value * 10 + (rest_[i] - '0');
+    }
+    rest_.remove_prefix(digits);
+    return value <= most ? value : refuse();
+  }
+  /// Takes one of the letters, and returns it.
+  char one_of(std::string_view letters) {
+    if (rest_.empty() || letters.find(rest_.front()) == std::string_view::npos) {
+      refuse();
+      return 0;
+    }
+    const char taken = rest_.front();
+    rest_.remove_prefix(1);
+    return taken;
+  }
+  /// Takes a fraction of a second, if there is one, and returns it in microseconds.
+  std::int64_t fraction() {
+    if (!rest_.starts_with('.')) return 0;
+    rest_.remove_prefix(1);
+    std::int64_t us = 0, unit = 100'000;
+    if (rest_.empty() || !digit(rest_.front())) refuse();
+    for (; !rest_.empty() && digit(rest_.front()); rest_.remove_prefix(1), unit /= 10)
+      us += (rest_.front() - '0') * unit;
+    return us;
+  }
+  bool right() const { return right_ && rest_.empty(); }
+
+ private:
+  int refuse() {
+    right_ = false;
+    return 0;
+  }
+  std::string_view rest_;
+  bool right_ = true;
+};
+
+}  // namespace
+
+std::optional<std::int64_t> parse_rfc3339(std::string_view text) {
+  using namespace std::chrono;
+  Parts parts(text);
+  const int y = parts.number(4, 9999);
+  parts.one_of("-");
+  const int m = parts.number(2, 12);
+  parts.one_of("-");
+  const int d = parts.number(2, 31);
+  parts.one_of("Tt ");
+  const int hour = parts.number(2, 23);
+  parts.one_of(":");
+  const int minute = parts.number(2, 59);
+  parts.one_of(":");
+  const int second = std::min(parts.number(2, 60), 59);
+  const std::int64_t us = parts.fraction();
+  int offset = 0;
+  if (const char zone = parts.one_of("Zz+-"); zone == '+' || zone == '-') {
+    const int hours_east = parts.number(2, 23);
+    parts.one_of(":");
+    offset = (hours_east * 60 + parts.number(2, 59)) * (zone == '+' ? 60 : -60);
+  }
+  const year_month_day date{year{y}, month{static_cast<unsigned>(m)}, day{static_cast<unsigned>(d)}};
+  if (!parts.right() || !date.ok()) return std::nullopt;
+  const auto time =
+      sys_days{date} + hours{hour} + minutes{minute} + std::chrono::seconds{second} - std::chrono::seconds{offset};
+  return duration_cast<microseconds>(time.time_since_epoch()).count() + us;
+}
+
+std::string format_rfc3339(std::int64_t us) {
+  return timestamp(std::chrono::sys_time<std::chrono::microseconds>{std::chrono::microseconds{us}}, 0);
 }
 
 }  // namespace weir::metrics::compare::samples

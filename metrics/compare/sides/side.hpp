@@ -6,17 +6,70 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "metrics/compare/samples/attainment.hpp"
 #include "metrics/compare/samples/sample.hpp"
-#include "metrics/compare/sides/load_points.hpp"
-#include "metrics/compare/sides/minutes.hpp"
-#include "metrics/compare/statistics/distribution.hpp"
-#include "metrics/compare/statistics/measured.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
+#include "metrics/compare/statistics/quantile.hpp"
 
 namespace weir::metrics::compare::sides {
+
+using Samples = std::span<const samples::Sample* const>;
+
+/// A replica in one whole minute. A request's prompt tokens are spread over the time to its first token, its output
+/// tokens over the time from there to its end.
+struct ReplicaMinute {
+  samples::Names::Name replica = 0;
+  std::int64_t from_us = 0;
+  double in_flight = 0;  ///< The mean over the minute.
+  double output_tokens = 0, prompt_tokens = 0;
+  std::uint32_t requests = 0, good = 0, bad = 0;  ///< Requests that were sent in the minute.
+  std::optional<double> ttft, tpot;               ///< The medians of these, in seconds.
+};
+
+/// Returns the minutes in which a replica had requests, but for those that are not wholly in the window: of them the
+/// log does not hold all. In order of replica and time. Costs O(n log n), and a step for each minute of a request, of
+/// which a day counts at most.
+std::vector<ReplicaMinute> minutes_of(Samples samples, const statistics::Window& window,
+                                      const samples::Objective& objective);
+
+/// Returns for how long the replicas had a request, summed over replicas, in seconds.
+double busy_seconds(Samples samples);
+
+// Latency against throughput, by the number of requests in flight: where a replica stops giving throughput for free.
+// Every point was measured; none is between.
+
+/// The minutes in which a replica had about so many requests in flight. Rates are for one replica (one GPU). Each
+/// minute is one value, so where load drifts slowly the intervals are too narrow.
+struct LoadPoint {
+  double in_flight = 0;  ///< The mean over the point's minutes.
+  std::uint64_t minutes = 0, requests = 0, good = 0, bad = 0;
+  statistics::Measured output_tokens_per_second, total_tokens_per_second, requests_per_minute;
+  std::optional<statistics::Measured> ttft;                        ///< From the minutes' medians, in seconds.
+  std::optional<statistics::Measured> tokens_per_second_per_user;  ///< 1 / the median TPOT of each minute.
+};
+
+/// Returns the points in order of load. Up to 8 in flight each number is a point; beyond, each octave has four. Minutes
+/// with less than half a request in flight belong to none.
+std::vector<LoadPoint> load_points(std::span<const ReplicaMinute> minutes);
+
+/// How much one replica takes while it meets the objective.
+struct Capacity {
+  enum class State : std::uint8_t {
+    too_few,      /// There are too few judged requests at any load.
+    none,         ///< Attainment was below least_attainment at the lowest load already.
+    found,        ///< More load broke it.
+    not_reached,  ///< Every measured point met it, so the capacity is at least this.
+  };
+  State state = State::too_few;
+  std::optional<LoadPoint> at;  ///< With found and not_reached: the point with the highest output rate.
+};
+inline constexpr double least_attainment = 0.99;
+
+/// Looks at the points with at least 100 judged requests, in order of load, up to the first that misses.
+Capacity capacity_of(std::span<const LoadPoint> points);
 
 /// The cost of an amount of work, in the currency of the costs given.
 struct Cost {
@@ -31,8 +84,8 @@ struct Prefill {
 
 /// Quantiles over a range of requests.
 struct Quantiles {
-  statistics::Distribution ttft, ttft_client, tpot, e2e;  ///< In seconds.
-  statistics::Distribution decode_speed;                  ///< In tokens per second.
+  statistics::Distribution ttft, ttft_client, tpot, e2e;                    ///< In seconds.
+  statistics::Distribution decode_speed;                                    ///< In tokens per second.
   statistics::Distribution prompt_tokens, output_tokens, reasoning_tokens;  ///< Served requests only.
 };
 
@@ -74,5 +127,15 @@ std::optional<double> cached_share_of(Samples samples);
 
 /// Describes one side by all its samples in the window. Costs O(n log n).
 Side describe(std::string name, Role role, Samples samples, const samples::Names& names, const SideOptions& options);
+
+// The requests that were to be mirrored and were sent to no shadow, by reason: the drop_reason of the request log.
+
+using Drops = std::map<std::string, std::uint64_t>;
+
+/// "1800 requests: max_in_flight 1200, primary_waits 600", the most frequent reason first.
+std::string counts_text(const Drops& drops);
+
+/// Returns a sentence that says what to change about the most frequent reason; "" if there is none.
+std::string help_against(const Drops& drops);
 
 }  // namespace weir::metrics::compare::sides

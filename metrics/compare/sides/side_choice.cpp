@@ -6,8 +6,8 @@
 #include <set>
 #include <tuple>
 
-#include "config/show.hpp"
-#include "metrics/compare/sides/drops.hpp"
+#include "config/values.hpp"
+#include "metrics/compare/sides/side.hpp"
 
 namespace weir::metrics::compare::sides {
 namespace {
@@ -37,7 +37,7 @@ std::string_view word_for(By by) {
   }
 }
 
-std::string quoted(std::string_view name) { return '"' + config::one_line(name) + '"'; }
+std::string in_quotes(std::string_view name) { return '"' + config::one_line(name) + '"'; }
 
 /// The sides by what they are called; a name in two roles is one.
 class Choices {
@@ -85,7 +85,7 @@ class Choices {
   std::string list() const {
     if (texts_.empty()) return "there is none";
     std::string list = "there " + std::string(texts_.size() == 1 ? "is" : "are");
-    for (const auto& text : texts_) list += (&text == &texts_.front() ? " " : ", ") + quoted(text);
+    for (const auto& text : texts_) list += (&text == &texts_.front() ? " " : ", ") + in_quotes(text);
     return list;
   }
   std::string word() const { return std::string(word_for(by_)); }
@@ -175,7 +175,7 @@ std::variant<SideChoice, std::string> choose_sides(std::span<const samples::Samp
   const auto unknown_name = [&](std::string_view option, std::string_view name) {
     std::string sentence(option);
     sentence += ' ';
-    return sentence + quoted(name) + " is no " + choices.word() + " of these requests; " + choices.list();
+    return sentence + in_quotes(name) + " is no " + choices.word() + " of these requests; " + choices.list();
   };
   const auto found_a = choices.find(a), found_b = choices.find(b);
   if (!a.empty() && !found_a) return unknown_name("--a", a);
@@ -183,7 +183,7 @@ std::variant<SideChoice, std::string> choose_sides(std::span<const samples::Samp
   if (found_a && found_b) {
     // A configuration in two roles is compared with itself: a control, or a floor.
     if (*found_a != *found_b || choices.is_in_both_roles(*found_a)) return SideChoice{*found_a, *found_b};
-    return "--a and --b are both " + quoted(a) + "; name two sides: by " + choices.word() + ' ' + choices.list();
+    return "--a and --b are both " + in_quotes(a) + "; name two sides: by " + choices.word() + ' ' + choices.list();
   }
   if (const auto primary = choices.only_primary(); found_b && primary && *primary != *found_b)
     return SideChoice{*primary, *found_b};

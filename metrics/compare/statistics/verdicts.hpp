@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "metrics/compare/statistics/sequence.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 
 namespace weir::metrics::compare::statistics {
 

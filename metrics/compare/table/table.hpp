@@ -1,6 +1,6 @@
 // A comparison's minutes, and what is counted beside them. The table is made of samples; a running weir makes it bit by
-// bit, of requests that it is about to forget, and `weir compare` at once. A comparison is a function of its rows, one a
-// minute; a week of rows takes 3 MB.
+// bit, of requests that it is about to forget, and `weir compare` at once. A comparison is a function of its rows, one
+// a minute; a week of rows takes 3 MB.
 #pragma once
 
 #include <array>
@@ -17,13 +17,10 @@
 #include "metrics/compare/pairs/faults.hpp"
 #include "metrics/compare/pairs/load.hpp"
 #include "metrics/compare/pairs/pairing.hpp"
-#include "metrics/compare/pairs/sameness.hpp"
-#include "metrics/compare/pairs/values.hpp"
 #include "metrics/compare/samples/sample.hpp"
-#include "metrics/compare/sides/drops.hpp"
-#include "metrics/compare/sides/selection.hpp"
-#include "metrics/compare/statistics/betting.hpp"
-#include "metrics/compare/statistics/sequence.hpp"
+#include "metrics/compare/sides/side.hpp"
+#include "metrics/compare/sides/side_choice.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 #include "metrics/compare/statistics/verdicts.hpp"
 
 namespace weir::metrics::compare::table {

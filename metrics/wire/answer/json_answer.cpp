@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "metrics/names.hpp"
-#include "metrics/recycled.hpp"
+#include "metrics/memory.hpp"
 #include "metrics/vocabulary.hpp"
-#include "metrics/wire/dialects/answer_members.hpp"
+#include "metrics/wire/dialects/members.hpp"
 #include "metrics/wire/json/parser.hpp"
 #include "metrics/wire/json/text.hpp"
 #include "metrics/wire/json/walker.hpp"

@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "metrics/wire/engine/figures.hpp"
-#include "metrics/wire/stream/content_listener.hpp"
+#include "metrics/wire/engine/report.hpp"
+#include "metrics/wire/stream/event_facts.hpp"
 
 namespace weir::metrics::wire {
 
@@ -22,10 +22,10 @@ struct JsonAnswerFacts {
   std::optional<std::uint64_t> cached_tokens;
   std::optional<std::uint64_t> completion_tokens;
   std::optional<std::uint64_t> reasoning_tokens;  ///< Some of the completion tokens.
-  std::optional<std::uint64_t> total_tokens;  ///< A single document's.
-  std::string finish_reason;              ///< The first choice's, at most 32 bytes.
-  std::uint32_t documents = 0;            ///< 1, or the length of a list.
-  std::uint32_t choices_with_output = 0;  ///< Counts choices with text, reasoning or a call.
+  std::optional<std::uint64_t> total_tokens;      ///< A single document's.
+  std::string finish_reason;                      ///< The first choice's, at most 32 bytes.
+  std::uint32_t documents = 0;                    ///< 1, or the length of a list.
+  std::uint32_t choices_with_output = 0;          ///< Counts choices with text, reasoning or a call.
   std::uint64_t output_chars = 0;
   bool error = false;
   /// The counts are those of the first choice only, though others came with it: llama.cpp joins its answers so.
@@ -49,7 +49,7 @@ class JsonAnswer {
   bool broken() const;  ///< The body is not JSON.
   /// Returns the hash of the document's id so far (metrics/names.hpp); 0 if it has not been read.
   std::uint64_t id() const;
-  bool error() const;   ///< The document reports an error itself.
+  bool error() const;  ///< The document reports an error itself.
   JsonAnswerFacts facts() const;
 
  private:

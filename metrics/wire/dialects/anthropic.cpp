@@ -3,7 +3,7 @@
 // input_tokens leave the cache out, and message_delta may tell some parts of the prompt anew. The output_tokens of
 // message_start are about 1, whatever the first delta brings, so they are not read, and n1 stays unknown. The
 // output_tokens of message_delta are the whole count.
-#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/json/on_demand.hpp"
 #include "metrics/wire/json/writer.hpp"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/json/on_demand.hpp"
 #include "metrics/wire/json/parser.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::wire {
 
@@ -30,10 +30,17 @@ struct ErrorWord {
 };
 constexpr ErrorWord error_types[] = {
     // OpenAI's, Anthropic's, llama.cpp's.
-    {"overloaded_error", no_room}, {"rate_limit_error", no_room}, {"unavailable_error", no_room},
-    {"invalid_request_error", 400}, {"not_found_error", 404}, {"request_too_large", 413},
+    {"overloaded_error", no_room},
+    {"rate_limit_error", no_room},
+    {"unavailable_error", no_room},
+    {"invalid_request_error", 400},
+    {"not_found_error", 404},
+    {"request_too_large", 413},
     // TGI's `error_type`, which has a 429 or 422 as an answer of its own.
-    {"overloaded", no_room}, {"validation", 422}, {"template_error", 422}, {"missing_template_variable", 422},
+    {"overloaded", no_room},
+    {"validation", 422},
+    {"template_error", 422},
+    {"missing_template_variable", 422},
     {"tool_error", 422}};
 constexpr ErrorWord error_codes[] = {{"429", no_room}, {"503", no_room}, {"400", 400},
                                      {"404", 404},     {"413", 413},     {"422", 422}};
@@ -154,6 +161,16 @@ bool whole_event(std::string_view data) {
   JsonParser<FormOfEvent> json;
   json.feed(text);
   return json.whole();
+}
+
+std::string openai_error_body(unsigned /*status*/, const OwnError& error) {
+  JsonWriter body;
+  body.open('{').key("error").open('{').key("message").text(error.message).key("type").text(error.type);
+  return body.key("param").null().key("code").text(error.code).close('}').close('}').written();
+}
+
+std::string openai_error_event(unsigned status, const OwnError& error) {
+  return "data: " + openai_error_body(status, error) + "\n\n";
 }
 
 }  // namespace weir::metrics::wire

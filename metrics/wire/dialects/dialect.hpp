@@ -5,6 +5,7 @@
 // comparisons of keys cost less than a search in a table.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,13 +13,29 @@
 #include <string_view>
 
 #include "metrics/vocabulary.hpp"
-#include "metrics/wire/dialects/answer_members.hpp"
-#include "metrics/wire/dialects/own_error.hpp"
-#include "metrics/wire/dialects/request_members.hpp"
+#include "metrics/wire/dialects/members.hpp"
+#include "metrics/wire/json/on_demand.hpp"
 #include "metrics/wire/stream/event_facts.hpp"
 #include "metrics/wire/stream/sse.hpp"
 
 namespace weir::metrics::wire {
+
+struct OwnError {
+  std::string type;  ///< Invalid_request_error, overloaded_error, upstream_error or timeout_error.
+  std::string code;
+  std::string message;
+
+  /// Ends a stream that the replica broke off.
+  static OwnError replica_lost(std::string_view message) {
+    return {"upstream_error", "replica_lost", std::string(message)};
+  }
+};
+
+/// Returns {"error":{"message","type","param":null,"code"}}.
+std::string openai_error_body(unsigned status, const OwnError& error);
+
+/// Returns the same as a framed event, which ends a stream.
+std::string openai_error_event(unsigned status, const OwnError& error);
 
 /// Says whether the answers of a route are streams.
 enum class Streams : std::uint8_t {
@@ -92,5 +109,47 @@ void read_event(Api api, std::string_view data, EventFacts& facts);
 
 /// True if the data is one whole JSON document or the end marker. An event without a blank line counts only then.
 bool whole_event(std::string_view data);
+
+}  // namespace weir::metrics::wire
+
+// The table of all dialects. A new dialect is a file beside this one, a word in metrics/vocabulary.hpp, and its name
+// here, twice.
+
+namespace weir::metrics::wire::dialects {
+
+extern const Dialect openai_chat, openai_completions, openai_responses, anthropic_messages, tgi_generate,
+    sglang_generate, llamacpp_completion, kobold_generate, ollama_chat, ollama_generate, openai_embeddings, rerank,
+    score, other;
+
+/// All dialects, in the order of Api. The first of several on a route gets it.
+inline constexpr std::array<const Dialect*, api_names.size()> all{&openai_chat,
+                                                                  &openai_completions,
+                                                                  &openai_responses,
+                                                                  &anthropic_messages,
+                                                                  &tgi_generate,
+                                                                  &sglang_generate,
+                                                                  &llamacpp_completion,
+                                                                  &kobold_generate,
+                                                                  &ollama_chat,
+                                                                  &ollama_generate,
+                                                                  &openai_embeddings,
+                                                                  &rerank,
+                                                                  &score,
+                                                                  &other};
+
+}  // namespace weir::metrics::wire::dialects
+
+// Reads a string of text that an event brings, where a dialect need not look at the rest of the event first.
+
+namespace weir::metrics::wire {
+
+/// Counts the text of a value that is a string, adds it to the event's content, and sets `any` if there is some.
+/// Returns false if the value is broken.
+inline bool read_content(simdjson::ondemand::value& value, EventFacts& facts, ContentPart::What what, bool& any) {
+  std::string_view text;
+  if (!read_text(value, facts.output_chars, any, text)) return false;
+  facts.add_content(what, text);
+  return true;
+}
 
 }  // namespace weir::metrics::wire

@@ -1,6 +1,6 @@
 // Embeddings, rerank and score, as vLLM, SGLang, llama.cpp, TEI and Infinity serve them. Nothing is generated: an
 // answer is one document, and its usage tells of the prompts.
-#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 
 namespace weir::metrics::wire {
 

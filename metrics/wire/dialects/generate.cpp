@@ -3,8 +3,7 @@
 // TGI sends one event a token, special ones too. Its end is an event whose generated_text is not null. SGLang sends
 // text and output_ids either as a whole that grows or only what is new, by a setting of the server. Its meta_info
 // counts in both cases.
-#include "metrics/wire/dialects/read_content.hpp"
-#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/engine/report.hpp"
 #include "metrics/wire/json/writer.hpp"
 

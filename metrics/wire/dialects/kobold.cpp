@@ -1,6 +1,5 @@
 // KoboldAI's stream as Aphrodite serves it has text only. It has no counts and no end marker.
-#include "metrics/wire/dialects/read_content.hpp"
-#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 
 namespace weir::metrics::wire {
 

@@ -1,7 +1,6 @@
 // llama.cpp's own /completion: each event counts what has come so far. The last event has stop true and
 // the timings.
-#include "metrics/wire/dialects/read_content.hpp"
-#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/engine/report.hpp"
 
 namespace weir::metrics::wire {

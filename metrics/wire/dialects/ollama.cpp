@@ -1,8 +1,7 @@
 // Ollama's /api/generate and /api/chat send one document a line; they differ in where the text stands.
 // The last document has done true, the counts, and the times in nanoseconds. It may leave a prompt found in the cache
 // uncounted.
-#include "metrics/wire/dialects/read_content.hpp"
-#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/engine/report.hpp"
 #include "metrics/wire/json/writer.hpp"
 

@@ -2,8 +2,8 @@
 // where a choice has its text.
 #include <algorithm>
 
+#include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/dialects/openai_bare_choices.hpp"
-#include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/engine/report.hpp"
 
 namespace weir::metrics::wire {
@@ -192,7 +192,7 @@ void complete_from(const EngineReport& timings, EventFacts& facts) {
 /// Records the members beside the choices of an event that has some.
 void tell_members(std::string_view data, Chunk& chunk) {
   EventFacts& facts = chunk.facts;
-  const auto any = [&](bool ChoiceFacts::*flag) { return std::ranges::any_of(facts.choices, flag); };
+  const auto any = [&](bool ChoiceFacts::* flag) { return std::ranges::any_of(facts.choices, flag); };
   // llama.cpp has no usage on every chunk by request: usage beside its timings comes unasked.
   if (!facts.timed) facts.usage_member = chunk.usage;
   if (any(&ChoiceFacts::finished)) return;

@@ -1,5 +1,5 @@
 // Event streams of other APIs are relayed. weir looks only for a refusal in them.
-#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/json/on_demand.hpp"
 
 namespace weir::metrics::wire {

@@ -1,6 +1,6 @@
 // OpenAI Responses: an event's `type` says what it is, wherever in the event it stands. Text comes in
 // `*.delta` events; counts come with the event that ends the stream.
-#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/engine/report.hpp"
 #include "metrics/wire/json/writer.hpp"
 
@@ -15,7 +15,7 @@ using simdjson::ondemand::value;
 /// The parts of an event, kept until its type is known.
 struct Parts {
   std::string_view type, item;
-  std::string_view id;  // The response's.
+  std::string_view id;      // The response's.
   std::string_view inside;  // The delta's string.
   std::uint64_t chars = 0;
   bool text = false;

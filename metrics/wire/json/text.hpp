@@ -4,15 +4,104 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <experimental/simd>
+#include <limits>
 #include <optional>
 #include <string_view>
 
 #include "metrics/utf8.hpp"
-#include "metrics/wire/json/escape.hpp"
 
 namespace weir::metrics::wire {
+
+/// -1 for what is no hex digit.
+constexpr int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+/// Returns the byte for which a backslash and this letter stand; 0 where they are no escape of one letter.
+inline char undone_letter(char c) {
+  static constexpr auto table = [] {
+    std::array<char, 256> letters{};
+    letters['"'] = '"';
+    letters['\\'] = '\\';
+    letters['/'] = '/';
+    letters['b'] = '\b';
+    letters['f'] = '\f';
+    letters['n'] = '\n';
+    letters['r'] = '\r';
+    letters['t'] = '\t';
+    return letters;
+  }();
+  return table[static_cast<unsigned char>(c)];
+}
+
+/// Reads an escape from the byte behind its backslash. An escape stands for one UTF-16 unit.
+class Escape {
+ public:
+  enum class Step : std::uint8_t { more, ended, broken };
+
+  /// `unit()` is valid once this says `ended`.
+  Step feed(char c) {
+    if (digits_missing_ == 0) return read_letter(c);
+    const int digit = hex_digit(c);
+    if (digit < 0) return Step::broken;
+    unit_ = unit_ * 16 + static_cast<char32_t>(digit);
+    return --digits_missing_ > 0 ? Step::more : Step::ended;
+  }
+  char32_t unit() const { return unit_; }
+
+ private:
+  Step read_letter(char c) {
+    if (c == 'u') {
+      digits_missing_ = 4;
+      return Step::more;
+    }
+    unit_ = static_cast<unsigned char>(undone_letter(c));
+    return unit_ == 0 ? Step::broken : Step::ended;
+  }
+
+  std::uint8_t digits_missing_ = 0;
+  char32_t unit_ = 0;
+};
+
+/// Joins the UTF-16 units of escapes that follow one another. Half a surrogate pair that stands alone becomes U+FFFD.
+class Utf16Units {
+ public:
+  /// Tells the code points that are known with `unit`. Returns false if a half stands alone.
+  template <class Tell>
+  bool add(char32_t unit, Tell&& tell) {
+    const bool second_half = unit >= 0xDC00 && unit < 0xE000;
+    if (first_half_ != 0 && second_half) {
+      tell(0x10000 + ((first_half_ - 0xD800) << 10) + (unit - 0xDC00));
+      first_half_ = 0;
+      return true;
+    }
+    const bool paired = end(tell) && !second_half;
+    if (unit >= 0xD800 && unit < 0xDC00) {
+      first_half_ = unit;
+    } else {
+      tell(second_half ? U'\uFFFD' : unit);
+    }
+    return paired;
+  }
+  /// Says that no escape follows here. Returns false if a half stood alone.
+  template <class Tell>
+  bool end(Tell&& tell) {
+    if (first_half_ == 0) return true;
+    first_half_ = 0;
+    tell(U'\uFFFD');
+    return false;
+  }
+  bool open() const { return first_half_ != 0; }
+
+ private:
+  char32_t first_half_ = 0;  // 0 outside a surrogate pair.
+};
 
 /// Returns the code points of the inside of a JSON string, with escapes decoded (a surrogate pair is one). Absent if
 /// `body` could not stand between two quotes: it has a bare quote, a control byte, a broken escape, an odd backslash at
@@ -69,5 +158,135 @@ class Utf8Check {
   std::size_t cut_size_ = 0;
   bool valid_ = true;
 };
+
+// Reads one JSON number that comes a byte at a time. Header only; knows no other file.
+
+class NumberText {
+ public:
+  /// A longer number is followed to its end, and its value is not known.
+  static constexpr std::size_t longest = 64;
+
+  struct Digits {
+    std::uint64_t value;
+    std::size_t bytes;
+  };
+  /// Returns the number that begins at `at` if it is only digits, few enough for `value` to be exact, and another byte
+  /// that ends it follows.
+  static std::optional<Digits> plain_digits(const char* at, const char* end) {
+    Digits digits{0, 0};
+    for (; digits.bytes <= exact_digits && at + digits.bytes != end && is_digit(at[digits.bytes]); ++digits.bytes)
+      digits.value = digits.value * 10 + static_cast<std::uint64_t>(at[digits.bytes] - '0');
+    const char* const behind = at + digits.bytes;
+    if (behind == end || *behind == '.' || *behind == 'e' || *behind == 'E') return std::nullopt;
+    const bool leading_zero = digits.bytes > 1 && *at == '0';
+    if (digits.bytes == 0 || digits.bytes > exact_digits || leading_zero) return std::nullopt;
+    return digits;
+  }
+
+  void clear() {
+    part_ = Part::none;
+    only_digits_ = true;
+    bytes_ = 0;
+    digits_ = 0;
+  }
+  /// False, and nothing is taken, where the number cannot go on with `c`.
+  bool add(char c) {
+    const Part next = next_part(c);
+    if (next == Part::none) return false;
+    part_ = next;
+    if (bytes_ < text_.size()) text_[bytes_] = c;
+    ++bytes_;
+    if (bytes_ <= exact_digits) digits_ = digits_ * 10 + static_cast<std::uint64_t>(c - '0');
+    if (next != Part::zero && next != Part::whole) only_digits_ = false;
+    return true;
+  }
+  /// Whether what has come is a whole number by the grammar (RFC 8259, section 6).
+  bool complete() const {
+    return part_ == Part::zero || part_ == Part::whole || part_ == Part::fraction || part_ == Part::exponent;
+  }
+  /// The nearest double; NaN where none holds it, or where the number is longer than `longest`.
+  double value() const {
+    if (only_digits_ && bytes_ <= exact_digits) return static_cast<double>(digits_);
+    double value = std::numeric_limits<double>::quiet_NaN();
+    if (bytes_ <= text_.size()) std::from_chars(text_.data(), text_.data() + bytes_, value);
+    return value;
+  }
+  std::size_t bytes() const { return bytes_; }
+  /// The number as it is written, up to `longest` bytes of it; "" for a few plain digits, which its value tells.
+  std::string_view text() const {
+    if (only_digits_ && bytes_ <= exact_digits) return {};
+    return {text_.data(), std::min(bytes_, text_.size())};
+  }
+
+ private:
+  enum class Part : std::uint8_t { none, minus, zero, whole, point, fraction, exponent_mark, exponent_sign, exponent };
+
+  static constexpr std::size_t exact_digits = 15;  // A double holds each number of so many digits.
+  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+  Part next_part(char c) const {
+    const bool digit = is_digit(c);
+    const bool mark = c == 'e' || c == 'E';
+    switch (part_) {
+      case Part::none:
+        if (c == '-') return Part::minus;
+        [[fallthrough]];
+      case Part::minus:
+        return !digit ? Part::none : c == '0' ? Part::zero : Part::whole;
+      case Part::whole:
+        if (digit) return Part::whole;
+        [[fallthrough]];
+      case Part::zero:
+        return c == '.' ? Part::point : mark ? Part::exponent_mark : Part::none;
+      case Part::point:
+        return digit ? Part::fraction : Part::none;
+      case Part::fraction:
+        return digit ? Part::fraction : mark ? Part::exponent_mark : Part::none;
+      case Part::exponent_mark:
+        if (c == '+' || c == '-') return Part::exponent_sign;
+        [[fallthrough]];
+      case Part::exponent_sign:
+      case Part::exponent:
+        return digit ? Part::exponent : Part::none;
+    }
+    return Part::none;
+  }
+
+  Part part_ = Part::none;
+  bool only_digits_ = true;
+  std::size_t bytes_ = 0;
+  std::uint64_t digits_ = 0;  // The value, while it has only digits and no more than `exact_digits`.
+  std::array<char, longest> text_;
+};
+
+// Finds where the text of a JSON string ends that stands for itself: what needs undoing, and what the string ends with.
+// Header only; knows no other file.
+
+namespace plain_text {
+
+using Bytes = std::experimental::native_simd<unsigned char>;
+constexpr std::ptrdiff_t block = Bytes::size();
+
+/// A JSON string does not hold these bytes as they are: a quote, a backslash and control bytes. With one bit of each
+/// byte turned, the quote and the control bytes are those up to the blank: one comparison finds them.
+inline auto ends(auto c) {
+  constexpr unsigned char quote = '"', backslash = '\\', blank = ' ', bit = quote ^ blank;
+  const auto turned = c ^ bit;
+  return turned <= blank || turned == (backslash ^ bit);
+}
+inline Bytes load(const char* at) {
+  return {reinterpret_cast<const unsigned char*>(at), std::experimental::element_aligned};
+}
+
+}  // namespace plain_text
+
+/// Returns the first byte from `at` that a JSON string does not hold as it is.
+inline const char* end_of_plain_text(const char* at, const char* end) {
+  for (; end - at >= plain_text::block; at += plain_text::block) {
+    const auto ends = plain_text::ends(plain_text::load(at));
+    if (std::experimental::any_of(ends)) return at + std::experimental::find_first_set(ends);
+  }
+  return std::find_if(at, end, [](char c) { return plain_text::ends(static_cast<unsigned char>(c)); });
+}
 
 }  // namespace weir::metrics::wire

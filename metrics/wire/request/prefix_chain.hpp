@@ -20,17 +20,17 @@
 // for the short ones; the order of the outermost members does not.
 #pragma once
 
-#include <boost/container/small_vector.hpp>
-
 #include <algorithm>
 #include <array>
+#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
-#include "metrics/universal_hash.hpp"
+#include "metrics/hash.hpp"
 #include "metrics/wire/request/prompt_prefix.hpp"
 
 namespace weir::metrics::wire {
@@ -151,11 +151,91 @@ class PrefixChain {
   std::uint64_t ends_ = 0;  // Counts the ends of messages.
   std::array<Anchor, last_ends> ring_;
 
-  bool in_unknown_ = false;  // An unknown outermost member is open.
+  bool in_unknown_ = false;    // An unknown outermost member is open.
   std::uint64_t unknown_ = 0;  // The sum of the hashes of those that have ended.
   const void* seed_member_ = nullptr;
   std::uint64_t seed_bytes_ = 0;
   boost::container::small_vector<SeedMember, 8> seed_members_;
 };
+
+// Hashes that with which a conversation opens: its messages up to and including the first one of the user. All turns of
+// one conversation open alike.
+
+/// Texts are long, and hashed by the second; what leaves the process is hashed by the first.
+struct ConversationKey {
+  explicit ConversationKey(const SipKey& secret) : numbers(secret), texts(secret) {}
+  SipKey numbers;
+  UniversalKey texts;
+};
+
+/// Reads one outermost member of a request after another. What a message says are its role and its text, escapes
+/// undone, in whatever parts it comes. Without a key nothing is hashed.
+class Opening {
+ public:
+  static constexpr std::string_view user = "user";  ///< The role of the user's messages.
+
+  enum class Of : std::uint8_t { nothing, text, messages };
+
+  /// The key must outlive the opening.
+  void set_key(const ConversationKey* key) { key_ = key; }
+  const ConversationKey* key() const { return key_; }
+  void begin(Of of) {
+    of_ = key_ != nullptr ? of : Of::nothing;
+    if (of_ != Of::nothing) {
+      all_ = SipHash(key_->numbers);
+      message_.emplace(key_->texts);
+    }
+    whole_ = false;
+  }
+  /// True while text has to be added.
+  bool takes_text() const { return of_ != Of::nothing && !whole_; }
+  void add(std::string_view piece) {
+    if (takes_text()) message_->add(piece);
+  }
+  void end_message(std::string_view role) {
+    if (of_ != Of::messages || whole_) return;
+    all_.add(role);
+    all_.add(separator);
+    all_.add(message_->value());
+    message_.emplace(key_->texts);
+    whole_ = role == user;
+  }
+  /// Keeps two texts of one member apart.
+  void end_text() { add(separator); }
+  /// Absent for messages none of which is the user's.
+  std::optional<std::uint64_t> value() const {
+    if (of_ == Of::text) return message_->value();
+    return whole_ ? std::optional(all_.value()) : std::nullopt;
+  }
+
+ private:
+  static constexpr std::string_view separator = "\xFF";  // No UTF-8 has this byte.
+
+  const ConversationKey* key_ = nullptr;
+  Of of_ = Of::nothing;
+  bool whole_ = false;  // The first message of the user has ended.
+  SipHash all_{{}};
+  std::optional<UniversalHash> message_;
+};
+
+// Marks of a prompt's beginnings in the request log, so that a log tells which prompts began alike.
+
+/// A short key of all that the engine renders up to `position`. Two prompts whose marks are equal begin alike up to
+/// there, but for one pair in 2^32.
+struct PrefixMark {
+  std::uint64_t position = 0;  ///< Bytes of text, or token ids, as in PromptPrefix.
+  std::uint32_t key = 0;       ///< Half of a hash of the anchor's, which must not leave the process itself.
+  auto operator<=>(const PrefixMark&) const = default;
+};
+
+inline constexpr std::size_t most_marks = 32;
+/// So many of the last anchors always have marks: the next turn of a conversation, which has an anchor where this
+/// prompt ends, adds a few.
+inline constexpr std::size_t last_marks = 8;
+
+/// Returns the marks of a prompt, in the order of their positions: one for each anchor if there are at most
+/// `most_marks`. Of more, the last `last_marks` have one, and those of the others whose keys are smallest. Two prompts
+/// that begin alike choose by the same keys, so they keep common anchors.
+std::vector<PrefixMark> marks_of(const PromptPrefix& prefix, const SipKey& secret);
 
 }  // namespace weir::metrics::wire

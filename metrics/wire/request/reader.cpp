@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "metrics/wire/json/number.hpp"
+#include "metrics/wire/json/text.hpp"
 
 namespace weir::metrics::wire {
 

@@ -14,22 +14,18 @@
 #include <string>
 #include <string_view>
 
-#include "metrics/names.hpp"
+#include "metrics/vocabulary.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/json/walker.hpp"
 #include "metrics/wire/request/facts.hpp"
-#include "metrics/wire/request/model_name.hpp"
-#include "metrics/wire/request/opening.hpp"
 #include "metrics/wire/request/prefix_chain.hpp"
-#include "metrics/wire/request/script.hpp"
 
 namespace weir::metrics::wire {
 
 class RequestReader : public Walker<RequestReader, RequestMember> {
  public:
   /// Begins a request. Call it before the body comes.
-  void begin(Api api, std::string_view path, const ConversationKey* conversation_key,
-             const UniversalKey* prefix_key);
+  void begin(Api api, std::string_view path, const ConversationKey* conversation_key, const UniversalKey* prefix_key);
   /// True if the route streams whatever the body says.
   bool always_streams() const { return route_.streams == Streams::always; }
   void fill(RequestFacts& facts) const;
@@ -109,7 +105,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   Opening opening_;           // That of the same member.
   std::string role_;          // The open message's.
   std::string tool_choice_;
-  bool part_has_text_ = false;  // A member of the open part is text.
+  bool part_has_text_ = false;    // A member of the open part is text.
   std::string_view number_text_;  // The text of the number that comes now.
   std::optional<PrefixChain> prefix_;
 

@@ -1,17 +1,25 @@
 #include "proxy/net/tls/context.hpp"
 
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/params.h>
+#include <openssl/rand.h>
 #include <openssl/sha.h>
+#include <openssl/sslerr.h>
+#include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
 
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <chrono>
 #include <ctime>
+#include <span>
 #include <stdexcept>
+#include <string_view>
 
-#include "config/tls_files.hpp"
-#include "config/url.hpp"
+#include "config/address.hpp"
+#include "config/tls.hpp"
 
 namespace weir::proxy::net::tls {
 namespace {
@@ -39,7 +47,7 @@ std::vector<std::string> names_of(const X509& certificate) {
   std::vector<std::string> names;
   const auto text_of = [](const ASN1_STRING* text) {
     return config::lower({reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
-                  static_cast<std::size_t>(ASN1_STRING_length(text))});
+                          static_cast<std::size_t>(ASN1_STRING_length(text))});
   };
   auto* const others =
       static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr));
@@ -263,6 +271,141 @@ void Contexts::want(const config::Replica& replica, const Contexts& before) {
 std::shared_ptr<const ClientContext> Contexts::client(const config::ReplicaTls& settings) const {
   const auto found = std::ranges::find_if(clients_, [&](const auto& one) { return one.first == settings; });
   return found == clients_.end() ? nullptr : found->second;
+}
+
+namespace {
+
+// The results of a callback for ticket keys (SSL_CTX_set_tlsext_ticket_key_evp_cb(3)).
+constexpr int failed = -1, unknown = 0, known = 1, known_and_renewed = 2;
+
+bool set_mac(EVP_MAC_CTX& mac, const std::array<unsigned char, 32>& key) {
+  char digest[] = "SHA256";
+  const OSSL_PARAM parameters[]{
+      OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, const_cast<unsigned char*>(key.data()), key.size()),
+      OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0), OSSL_PARAM_construct_end()};
+  return EVP_MAC_CTX_set_params(&mac, parameters) == 1;
+}
+
+bool fill(std::span<unsigned char> bytes) { return RAND_priv_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1; }
+
+template <class Key>
+void wipe(Key& key) {
+  OPENSSL_cleanse(&key, sizeof key);
+}
+
+}  // namespace
+
+std::optional<TicketKeys::Key> TicketKeys::make() {
+  Key key;
+  if (!fill(key.name) || !fill(key.cipher) || !fill(key.mac)) return std::nullopt;
+  return key;
+}
+
+TicketKeys::TicketKeys(metrics::Moment now) : made_(now) {
+  const auto key = make();
+  if (!key) throw std::runtime_error("OpenSSL gives no random bytes for session tickets");
+  current_ = *key;
+}
+
+TicketKeys::~TicketKeys() {
+  wipe(current_);
+  if (before_) wipe(*before_);
+}
+
+void TicketKeys::tick(metrics::Moment now) {
+  const std::lock_guard lock(mutex_);
+  if (now - made_ < seals_for) return;
+  auto next = make();
+  if (!next) return;  // Tried again at the next look.
+  if (before_) wipe(*before_);
+  before_ = current_;
+  if (now - made_ >= opens_for) {
+    wipe(*before_);
+    before_.reset();
+  }
+  current_ = *next;
+  wipe(*next);
+  made_ = now;
+}
+
+void TicketKeys::serve(SSL_CTX& context) {
+  SSL_CTX_set_app_data(&context, this);
+  SSL_CTX_set_tlsext_ticket_key_evp_cb(&context, &TicketKeys::use);
+}
+
+int TicketKeys::use(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher, EVP_MAC_CTX* mac,
+                    int seals) {
+  const auto& keys = *static_cast<const TicketKeys*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+  const std::lock_guard lock(keys.mutex_);
+  // With TLS 1.3 each resumption brings another ticket, so that no two connections can be told to be one client's.
+  return seals != 0 ? keys.seal(name, iv, *cipher, *mac)
+                    : keys.open(name, iv, *cipher, *mac, SSL_version(ssl) >= TLS1_3_VERSION);
+}
+
+int TicketKeys::seal(unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX& cipher, EVP_MAC_CTX& mac) const {
+  const auto* const kind = EVP_aes_256_cbc();
+  if (RAND_bytes(iv, EVP_CIPHER_get_iv_length(kind)) != 1) return failed;
+  std::ranges::copy(current_.name, name);
+  const bool set = EVP_EncryptInit_ex(&cipher, kind, nullptr, current_.cipher.data(), iv) == 1;
+  return set && set_mac(mac, current_.mac) ? known : failed;
+}
+
+int TicketKeys::open(const unsigned char* name, const unsigned char* iv, EVP_CIPHER_CTX& cipher, EVP_MAC_CTX& mac,
+                     bool once) const {
+  const auto is = [name](const Key& key) { return std::ranges::equal(key.name, std::span(name, key.name.size())); };
+  const bool is_current = is(current_);
+  if (!is_current && (!before_ || !is(*before_))) return unknown;
+  const auto& key = is_current ? current_ : *before_;
+  const bool set = EVP_DecryptInit_ex(&cipher, EVP_aes_256_cbc(), nullptr, key.cipher.data(), iv) == 1;
+  if (!set || !set_mac(mac, key.mac)) return failed;
+  return is_current && !once ? known : known_and_renewed;
+}
+
+namespace {
+
+std::string verification_text(long code) {
+  if (code == X509_V_ERR_HOSTNAME_MISMATCH || code == X509_V_ERR_IP_ADDRESS_MISMATCH)
+    return "the certificate is for other names";
+  return X509_verify_cert_error_string(code);
+}
+
+/// Returns the words of an alert, without OpenSSL's account of the version that brought it.
+std::string alert_text(int reason) {
+  constexpr std::string_view mark = " alert ";
+  const char* const words = ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason));
+  const std::string_view text = words != nullptr ? words : "";
+  const auto at = text.find(mark);
+  return std::string(at == text.npos ? text : text.substr(at + mark.size()));
+}
+
+}  // namespace
+
+bool refuses_certificate(int reason) {
+  switch (reason) {
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+    case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string failure_text(int failure) {
+  if (failure == ended_within_handshake) return "TLS: the connection was closed within the handshake";
+  if (failure == costs_too_much) return "TLS: the handshakes of this address take too much CPU";
+  if (failure > failed_handshake(0))
+    return "TLS: certificate verify failed: " + verification_text(failed_verification(0) - failure);
+  const int reason = failed_handshake(0) - failure;
+  if (reason == SSL_R_WRONG_VERSION_NUMBER) return "TLS: the peer does not speak TLS";
+  if (refuses_certificate(reason)) return "TLS: the replica refused weir's certificate: " + alert_text(reason);
+  const char* const text = ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason));
+  return "TLS: the handshake failed: " + (text != nullptr ? std::string(text) : "reason " + std::to_string(reason));
 }
 
 }  // namespace weir::proxy::net::tls

@@ -6,6 +6,7 @@
 // keys are exchanged by few groups (config/tls_files) unless the settings list others.
 #pragma once
 
+#include <openssl/evp.h>
 #include <openssl/ssl.h>
 
 #include <array>
@@ -13,15 +14,50 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "config/settings.hpp"
-#include "proxy/net/tls/ticket_keys.hpp"
+#include "metrics/moment.hpp"
 
 namespace weir::proxy::net::tls {
+
+class TicketKeys {
+ public:
+  static constexpr std::chrono::hours seals_for{12}, opens_for{24};
+
+  /// The first key is made now. Throws std::runtime_error if the system gives no random bytes.
+  explicit TicketKeys(metrics::Moment now);
+  ~TicketKeys();
+  TicketKeys(const TicketKeys&) = delete;
+  TicketKeys& operator=(const TicketKeys&) = delete;
+
+  /// Replaces the key that has sealed for its time, and forgets the one that has opened for its time. To be called
+  /// often.
+  void tick(metrics::Moment now);
+
+  /// Lets the context seal and open tickets by these keys, which outlive its connections.
+  void serve(SSL_CTX& context);
+
+ private:
+  struct Key {
+    std::array<unsigned char, 16> name;  ///< In the ticket, so that the key is found again.
+    std::array<unsigned char, 32> cipher, mac;
+  };
+  static std::optional<Key> make();
+  static int use(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher, EVP_MAC_CTX* mac, int seals);
+  int seal(unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX& cipher, EVP_MAC_CTX& mac) const;
+  int open(const unsigned char* name, const unsigned char* iv, EVP_CIPHER_CTX& cipher, EVP_MAC_CTX& mac,
+           bool once) const;
+
+  mutable std::mutex mutex_;
+  Key current_;
+  std::optional<Key> before_;
+  metrics::Moment made_;  ///< The current key was made then.
+};
 
 struct FreeSsl {
   void operator()(SSL* ssl) const { SSL_free(ssl); }
@@ -122,5 +158,28 @@ class Contexts {
   std::shared_ptr<const ServerContext> server_;
   std::vector<std::pair<config::ReplicaTls, std::shared_ptr<const ClientContext>>> clients_;
 };
+
+// Why a TLS handshake failed, as a number beside the system's errors: see net::connect_error_text().
+
+/// The peer closed the connection within the handshake.
+inline constexpr int ended_within_handshake = -2;
+
+/// The client's address owes too much CPU: see CpuAccount.
+inline constexpr int costs_too_much = -3;
+
+/// Returns the failure for OpenSSL's X509_V_ERR_*.
+constexpr int failed_verification(long code) { return -1000 - static_cast<int>(code); }
+/// Returns the failure for the reason of an error of OpenSSL's SSL library.
+constexpr int failed_handshake(int reason) { return -10'000 - reason; }
+
+/// True if the reason is the alert of a peer that does not take the certificate it was shown, or was shown none.
+/// TLS 1.3 tells of that after the handshake (RFC 8446, 4.4.2.4), TLS 1.2 within it.
+bool refuses_certificate(int reason);
+
+/// True if a number is such a failure, and no error of the system's.
+constexpr bool is_failure(int error) { return error <= ended_within_handshake; }
+
+/// Returns it as a part of a sentence, such as "TLS: certificate verify failed: self-signed certificate".
+std::string failure_text(int failure);
 
 }  // namespace weir::proxy::net::tls

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "proxy/net/tls/failure.hpp"
+#include "proxy/net/tls/context.hpp"
 
 namespace weir::proxy::net::tls {
 namespace {

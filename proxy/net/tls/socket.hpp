@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "proxy/net/arrival.hpp"
+#include "proxy/net/poller.hpp"
 #include "proxy/net/tls/context.hpp"
 
 namespace weir::proxy::net::tls {
@@ -95,10 +95,10 @@ class Socket {
   int io_error_ = 0;  ///< The errno of the socket's failure.
   bool empty_ = false, has_ended_ = false, at_end_ = false, ended_ = false, broken_ = false;
   bool partly_written_ = false, read_waits_to_write_ = false;
-  bool heard_ = false;            ///< The peer has sent something.
-  bool starved_ = false;          ///< OpenSSL asked for bytes, and there were none.
-  bool has_more_ = false;         ///< See has_more().
-  unsigned without_data_ = 0;     ///< The records without data since the last byte.
+  bool heard_ = false;         ///< The peer has sent something.
+  bool starved_ = false;       ///< OpenSSL asked for bytes, and there were none.
+  bool has_more_ = false;      ///< See has_more().
+  unsigned without_data_ = 0;  ///< The records without data since the last byte.
 };
 
 }  // namespace weir::proxy::net::tls

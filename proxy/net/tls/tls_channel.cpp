@@ -4,12 +4,13 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <boost/asio/post.hpp>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
 
-#include "metrics/prefetch.hpp"
-#include "proxy/net/tls/failure.hpp"
+#include "metrics/memory.hpp"
+#include "proxy/net/tls/context.hpp"
 
 namespace weir::proxy::net::tls {
 namespace {
@@ -190,9 +191,7 @@ void TlsChannel::fail(int error) {
   tell(EPOLLERR | EPOLLHUP);
 }
 
-bool TlsChannel::handshake_waits_for_peer() const {
-  return state_ == State::handshaking && !SocketChannel::may_read();
-}
+bool TlsChannel::handshake_waits_for_peer() const { return state_ == State::handshaking && !SocketChannel::may_read(); }
 
 void TlsChannel::answer_plainly(std::string_view text) {
   static_cast<void>(::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
@@ -201,6 +200,27 @@ void TlsChannel::answer_plainly(std::string_view text) {
   std::array<char, 4096> dropped;
   for (int reads = 0; reads < 16; ++reads)
     if (::recv(socket_.get(), dropped.data(), dropped.size(), MSG_DONTWAIT) <= 0) return;
+}
+
+void Handshaking::ask(Stepper& stepper, Side side) {
+  if (stepper.is_linked()) return;
+  (side == Side::replica ? replicas_ : clients_).push_back(stepper);
+  post();
+}
+
+void Handshaking::post() {
+  if (std::exchange(posted_, true)) return;
+  boost::asio::post(context_, [this] { take_turn(); });
+}
+
+void Handshaking::take_turn() {
+  posted_ = false;
+  auto& waiting = replicas_.empty() ? clients_ : replicas_;
+  if (waiting.empty()) return;
+  auto& next = waiting.front();
+  next.unlink();
+  if (!replicas_.empty() || !clients_.empty()) post();
+  next.step();
 }
 
 }  // namespace weir::proxy::net::tls

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "metrics/series/text_sample.hpp"
+#include "metrics/series/text_page.hpp"
 
 namespace weir::integration {
 

@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "metrics/names.hpp"
+#include "metrics/vocabulary.hpp"
 #include "pool_queue.hpp"
 
 namespace weir::balancer {
@@ -25,9 +25,7 @@ class PoolTies : public PoolQueue {
     return admitted(offer_tied(ties, 1, "", std::move(tried), lot)).replica();
   }
   Serial serial(ReplicaIndex index) { return pool->figures().key(index).serial; }
-  void go_down(ReplicaIndex index) {
-    pool->health().report(pool->figures().key(index), Sign::probe_refused, at(1));
-  }
+  void go_down(ReplicaIndex index) { pool->health().report(pool->figures().key(index), Sign::probe_refused, at(1)); }
   void begin_four() { begin({replica("a"), replica("b"), replica("c"), replica("d")}); }
 };
 

@@ -1,12 +1,11 @@
 // A wrong word on a command line gets the nearest right one.
-#include "config/command_line.hpp"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cstdio>
 #include <iostream>
 #include <map>
@@ -14,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/option_checks.hpp"
+#include "config/command_line.hpp"
 
 namespace weir::config {
 namespace {
@@ -143,8 +142,9 @@ TEST(CommandLine, TheEndsOfARangeAreInItAndAWordIsItsValue) {
   const struct {
     const char *option, *text;
     double value;
-  } rows[] = {{"--timeout", "0.1", 0.1}, {"--timeout", "3600", 3600}, {"--rate", "0", 0}, {"--rate", "1e308", 1e308},
-              {"--least", "1e-300", 1e-300}, {"--word", "slow", 1},   {"--word", "soon", 2}};
+  } rows[] = {{"--timeout", "0.1", 0.1},  {"--timeout", "3600", 3600},   {"--rate", "0", 0},
+              {"--rate", "1e308", 1e308}, {"--least", "1e-300", 1e-300}, {"--word", "slow", 1},
+              {"--word", "soon", 2}};
   for (const auto& [option, text, value] : rows) {
     Program program;
     program.timeout = -1;
@@ -154,8 +154,8 @@ TEST(CommandLine, TheEndsOfARangeAreInItAndAWordIsItsValue) {
 }
 
 TEST(CommandLine, HelpAndVersionAreNoErrors) {
-  const std::vector<const char*> table[] = {{}, {"--help"}, {"--version"}, {"help"}, {"help", "check"},
-                                          {"version"}, {"-V"}, {"check", "x", "--help"}};
+  const std::vector<const char*> table[] = {
+      {}, {"--help"}, {"--version"}, {"help"}, {"help", "check"}, {"version"}, {"-V"}, {"check", "x", "--help"}};
   for (const auto& words : table) {
     Program program;
     testing::internal::CaptureStdout();
@@ -184,6 +184,46 @@ TEST(CommandLine, OutputThatIsLostFailsTheProgram) {
   EXPECT_EQ(passed, 1);
   EXPECT_EQ(helped, 1);
   EXPECT_EQ(failed, 3);
+}
+
+constexpr std::array<std::string_view, 7> known_words = {"listen", "threads",     "url",      "max_in_flight",
+                                                         "drain",  "drain_delay", "head_time"};
+
+TEST(Nearest, FindsWhatWasMeant) {
+  const std::pair<const char*, const char*> table[] = {{"listen", "listen"},
+                                                       {"listne", "listen"},
+                                                       {"lisen", "listen"},
+                                                       {"llisten", "listen"},
+                                                       {"lisden", "listen"},
+                                                       {"Listen", "listen"},
+                                                       {"ulr", "url"},
+                                                       {"urls", "url"},
+                                                       {"head_tiem", "head_time"},
+                                                       {"max-in-flight", "max_in_flight"},
+                                                       {"max_inflight", "max_in_flight"},
+                                                       {"MAX-IN-FLIGHT", "max_in_flight"},
+                                                       {"dain", "drain"}};
+  for (const auto& [word, expected] : table) EXPECT_EQ(nearest(word, known_words), expected) << word;
+}
+
+TEST(Nearest, IsSilentWhereNothingIsClose) {
+  for (const auto* word : {"", "x", "ur", "timeout", "tls", "lsn", "slo", "hea_", "li", "dr"})
+    EXPECT_EQ(nearest(word, known_words), "") << word;
+  EXPECT_EQ(nearest(std::string(100'000, 'x'), known_words), "");
+  EXPECT_EQ(nearest("listen", {}), "");
+}
+
+TEST(Nearest, CompletesWhatOnlyOneBeginsWith) {
+  EXPECT_EQ(nearest("max", known_words), "max_in_flight");
+  EXPECT_EQ(nearest("thr", known_words), "threads");
+  EXPECT_EQ(nearest("HEAD", known_words), "head_time");
+  constexpr std::array<std::string_view, 2> two = {"client_idle_time", "client_stall_time"};
+  EXPECT_EQ(nearest("client", two), "");
+}
+
+TEST(Nearest, TakesTheFirstOfEquals) {
+  constexpr std::array<std::string_view, 2> two = {"cat", "car"};
+  EXPECT_EQ(nearest("can", two), "cat");
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "config/show.hpp"
+#include "config/values.hpp"
 #include "load_text.hpp"
 
 namespace weir::config {

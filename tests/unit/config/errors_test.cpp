@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "config/address.hpp"
-#include "config/gone.hpp"
 #include "config/load.hpp"
 #include "load_text.hpp"
 
@@ -429,8 +428,8 @@ TEST(SettingsErrors, KeysOfEarlierVersionsSayWhatHoldsNow) {
   };
   for (const auto& [table, key, now] : gone_keys) {
     const auto errors = errors_in(file_with(table, std::string(key) + " = 1\n"));
-    EXPECT_THAT(errors, testing::Contains(HasSubstr("] " + std::string(key) + ": is no setting any more; " +
-                                                    std::string(now))));
+    EXPECT_THAT(errors, testing::Contains(
+                            HasSubstr("] " + std::string(key) + ": is no setting any more; " + std::string(now))));
     EXPECT_THAT(errors, Not(testing::Contains(HasSubstr("unknown key"))));
   }
   EXPECT_THAT(errors_in("[engine.names]\nrunning = 'x'\n" + one_pool),

@@ -3,7 +3,7 @@
 // beside round robin. It is deterministic by seed.
 #include <gtest/gtest.h>
 
-#include "lab/engine/random.hpp"
+#include "lab/engine/words.hpp"
 #include "lab/plan/faults.hpp"
 
 namespace weir::lab::plan {

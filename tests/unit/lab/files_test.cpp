@@ -1,6 +1,6 @@
 // A command writes over no file that it reads, and says which file it cannot read.
-#include <gmock/gmock.h>
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "lab/load/load.hpp"
-#include "lab/sink.hpp"
-#include "lab/source.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab {
 namespace {
@@ -33,9 +32,9 @@ class FilesOfACommand : public ::testing::Test {
   ~FilesOfACommand() override { fs::remove_all(dir_); }
   std::string path(const std::string& name) const { return (dir_ / name).string(); }
 
-  const fs::path dir_ = fs::path(::testing::TempDir()) /
-                        ("weir-files-" + std::to_string(::getpid()) +
-                         ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  const fs::path dir_ =
+      fs::path(::testing::TempDir()) /
+      ("weir-files-" + std::to_string(::getpid()) + ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 /// Returns the sentence that refuses these files, or "".

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "balancer/story/status.hpp"
+#include "balancer/story/attempt.hpp"
 #include "balancer/story/story.hpp"
 #include "tests/unit/balancer/requests.hpp"
 

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "lab/engine/cache_report.hpp"
 #include "lab/engine/engine_model.hpp"
-#include "lab/engine/engine_preset.hpp"
-#include "lab/engine/random.hpp"
+#include "lab/engine/engine_options.hpp"
+#include "lab/engine/memory.hpp"
+#include "lab/engine/words.hpp"
 
 namespace weir::lab::engine {
 namespace {

@@ -1,12 +1,13 @@
-#include "lab/experiment/sweep.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
-
+#include <chrono>
 #include <set>
+#include <vector>
 
+#include "lab/engine/engine_options.hpp"
+#include "lab/experiment/sweep.hpp"
 #include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::experiment {
@@ -278,6 +279,142 @@ TEST(SweepReport, DrawsTheHistogramsOfSixNumbersAtOnceAtMost) {
   ASSERT_EQ(histogram.series.size(), 6u);
   EXPECT_EQ(histogram.series.front().name, "1 at once");
   EXPECT_EQ(histogram.series.back().name, "1024 at once");
+}
+
+using load::Course;
+
+/// Returns a request that is sent at `sent`, has its first token at `first`, and `tokens` in all, `gap` apart; so many
+/// events of `before` come before these.
+Course course(double sent, double first, std::size_t tokens, double gap, std::vector<double> before = {}) {
+  Course made{sent, std::move(before), 1, 100};
+  for (std::size_t i = 0; i < tokens; ++i) made.events.push_back(first + gap * static_cast<double>(i));
+  return made;
+}
+
+TEST(Batch, PrefillLastsFromTheFirstSendToTheLastFirstToken) {
+  const auto batch = batch_of(std::vector{course(1.0, 1.5, 20, 0.1), course(1.01, 1.8, 20, 0.1)});
+  EXPECT_NEAR(batch.prefill.seconds, 0.8, 1e-9);
+  EXPECT_EQ(batch.prefill.tokens, 200);
+  EXPECT_THAT(batch.prefill.latency, testing::ElementsAre(testing::FloatEq(0.5F), testing::FloatEq(0.79F)));
+}
+
+TEST(Batch, DecodesInTheTimeInWhichAllDo) {
+  Course drafted = course(0, 1, 21, 0.3);
+  drafted.tokens_per_event = 3;
+  const struct {
+    const char* what;
+    std::vector<Course> courses;
+    double seconds, tokens;
+    std::size_t gaps;
+  } cases[]{
+      {"The first is alone from 1 to 2 and slower there; the second goes on alone after 4.",
+       {course(0, 2.0, 21, 0.1, {1.0, 1.5}), course(0, 2.0, 31, 0.1)},
+       2,
+       40,
+       40},
+      {"A gap that began in others' prefill is no decode, though its token comes in the steady time.",
+       {course(0, 2.05, 21, 0.1, {1.0}), course(0, 2.0, 21, 0.1)},
+       2,
+       40,
+       39},
+      {"Five events come at 2 in one read, then ten more, 0.1 s apart: ten a second each, for a second.",
+       {course(0, 2, 11, 0.1, {2, 2, 2, 2}), course(0, 2, 11, 0.1)},
+       1,
+       20,
+       20},
+      {"Tokens of one event share its gap.", {drafted}, 6, 60, 20},
+  };
+  for (const auto& [what, courses, seconds, tokens, gaps] : cases) {
+    const auto batch = batch_of(courses);
+    ASSERT_TRUE(batch.decode) << what;
+    EXPECT_NEAR(batch.decode->seconds, seconds, 1e-9) << what;
+    EXPECT_NEAR(batch.decode->tokens, tokens, 1e-9) << what;
+    EXPECT_THAT(batch.decode->latency, Each(FloatNear(0.1F, 1e-5F))) << what;
+    EXPECT_THAT(batch.decode->latency, SizeIs(gaps)) << what;
+  }
+}
+
+TEST(Batch, SaysWhyItHasNoDecode) {
+  const auto too_short = [](std::size_t together) {
+    const double begin = 1 + 0.1 * static_cast<double>(20 - together);
+    return batch_of(std::vector{course(0, 1, 20, 0.1), course(0, begin - 0.001, 20, 0.1)}).unsteady;
+  };
+  EXPECT_EQ(too_short(least_events - 1), Unsteady::too_short);
+  EXPECT_EQ(too_short(least_events), Unsteady::no);
+  EXPECT_EQ(batch_of(std::vector{course(0, 1, 1, 0)}).unsteady, Unsteady::one_token);
+  const auto apart = batch_of(std::vector{course(0, 1, 20, 0.1), course(0, 5, 20, 0.1)});
+  EXPECT_FALSE(apart.decode);
+  EXPECT_EQ(apart.unsteady, Unsteady::not_together);
+  EXPECT_NEAR(apart.prefill.seconds, 5, 1e-9) << "the prefill counts all the same";
+  Course late = course(0, 1, 10, 0.01);
+  late.events.insert(late.events.end(), 10, 2.0);
+  const auto one_moment = batch_of(std::vector{late, course(0, 1.5, 20, 0.1)});
+  EXPECT_FALSE(one_moment.decode) << "the last ten events come in one read; before them the request was alone";
+  EXPECT_EQ(one_moment.unsteady, Unsteady::too_short);
+}
+
+constexpr std::uint64_t doublings[]{1, 2, 4, 8, 16, 32, 64, 128};
+
+/// Returns the operations whose latency is `latency_of(batch)` and whose throughput is `each * batch` over it.
+template <class LatencyOf>
+std::vector<Operation> operations(const LatencyOf& latency_of, double each = 1) {
+  std::vector<Operation> made;
+  for (const std::uint64_t batch : doublings) {
+    const double latency = latency_of(batch);
+    made.push_back({batch, latency, each * static_cast<double>(batch) / latency});
+  }
+  return made;
+}
+
+/// Returns the curve of an engine whose step takes `base` up to `bend` sequences and grows in proportion beyond.
+std::vector<Operation> curve(double bend, double base = 1) {
+  return operations([&](std::uint64_t batch) { return base * std::max(1.0, static_cast<double>(batch) / bend); });
+}
+
+TEST(Knee, IsWhereLatencyBeginsToGrowIfThroughputStopsThere) {
+  for (const std::uint64_t bend : {1u, 2u, 8u, 32u, 64u}) {
+    const auto knee = knee_of(curve(static_cast<double>(bend)));
+    EXPECT_EQ(knee.state, Knee::State::found);
+    EXPECT_EQ(knee.concurrency, bend) << "at the first if throughput was never free";
+    EXPECT_EQ(knee_of(curve(static_cast<double>(bend), 1e3)).concurrency, bend) << "it does not depend on units";
+  }
+  const std::vector<Operation> equal{{1, 1, 1}, {2, 2, 4}, {4, 3, 6}, {8, 9, 7}};
+  EXPECT_EQ(knee_of(equal).concurrency, 2u) << "of equal power it is the lowest";
+}
+
+TEST(Knee, ThatLiesOutsideWhatWasTriedHasNoNumber) {
+  const auto all = curve(2);
+  const auto low = knee_of(std::span(all).subspan(2)), high = knee_of(curve(1000));
+  EXPECT_EQ(low.state, Knee::State::at_or_below);
+  EXPECT_EQ(high.state, Knee::State::not_reached);
+  EXPECT_EQ(low.concurrency, std::nullopt);
+  EXPECT_EQ(high.concurrency, std::nullopt);
+}
+
+TEST(Knee, NeedsThreePoints) {
+  const auto all = curve(2);
+  for (const std::size_t points : {0u, 1u, 2u}) {
+    EXPECT_EQ(knee_of(std::span(all).first(points)).state, Knee::State::too_few);
+  }
+  EXPECT_EQ(knee_of(std::span(all).first(3)).state, Knee::State::found);
+}
+
+/// The published charts have decode flat to 32 sequences and bent from there to 64 (simulated cards, model time).
+/// Prefill is linear in the batch, so its throughput is paid for from the first prompts on.
+TEST(KneeOfThePresets, LiesBetweenThirtyTwoAndSixtyFourInDecodeAndLowInPrefill) {
+  using Seconds = std::chrono::duration<double>;
+  for (const engine::EnginePreset& preset : engine::engine_presets()) {
+    const auto decode = knee_of(operations([&](std::uint64_t batch) {
+      return Seconds(engine::decode_step(preset.settings, static_cast<std::uint32_t>(batch), 550)).count();
+    }));
+    const auto prefill = knee_of(operations(
+        [&](std::uint64_t batch) { return Seconds(time_to_first_token(preset.settings, 550 * batch)).count(); }, 550));
+    ASSERT_EQ(decode.state, Knee::State::found) << preset.name;
+    ASSERT_EQ(prefill.state, Knee::State::found) << preset.name;
+    EXPECT_GE(*decode.concurrency, 32u) << preset.name;
+    EXPECT_LE(*decode.concurrency, 64u) << preset.name;
+    EXPECT_LE(*prefill.concurrency, 2u) << preset.name;
+  }
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include <sstream>
 #include <vector>
 
+#include "lab/engine/words.hpp"
 #include "lab/forecast/report.hpp"
-#include "lab/engine/random.hpp"
 #include "lab/plan/traffic.hpp"
 #include "lab/plan/workloads.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
@@ -129,9 +129,11 @@ INSTANTIATE_TEST_SUITE_P(Seeds, LogOfSimulation, testing::Values(1, 2, 3));
 
 /// Lines by hand. `more`, such as `,"e2e_s":1`, replaces members.
 std::string line_at(double at, const std::string& more) {
-  auto line = boost::json::parse(
-      R"({"v":1,"api":"openai.chat","role":"primary","outcome":"ok","served":true,"pool":"chat","replica":"a",)"
-      R"("prompt_tokens":100,"output_tokens":11,"queue_s":0,"ttft_s":0.1,"tpot_s":0.02,"e2e_s":0.3})").as_object();
+  auto line =
+      boost::json::parse(
+          R"({"v":1,"api":"openai.chat","role":"primary","outcome":"ok","served":true,"pool":"chat","replica":"a",)"
+          R"("prompt_tokens":100,"output_tokens":11,"queue_s":0,"ttft_s":0.1,"tpot_s":0.02,"e2e_s":0.3})")
+          .as_object();
   line["time"] = wall_clock(at);
   const auto members = boost::json::parse('{' + more.substr(more.empty() ? 0 : 1) + '}');
   for (const auto& [key, value] : members.as_object()) line[key] = value;
@@ -261,7 +263,8 @@ TEST(ServedLog, CountsReplicasThatServedNothing) {
   EXPECT_THAT(log.before, ElementsAre("gone", "z"));
   EXPECT_EQ(log.left_out, 3);
   EXPECT_THAT(read(5).replicas, ElementsAre("a", "b", "c", "idle 1", "idle 2"));
-  EXPECT_THAT(refusal_of(text, {.most_requests = 200, .replicas = 2}), HasSubstr("requests of 3 replicas, and not of 2"));
+  EXPECT_THAT(refusal_of(text, {.most_requests = 200, .replicas = 2}),
+              HasSubstr("requests of 3 replicas, and not of 2"));
 }
 
 TEST(Forecast, HasAllReplicasOfTheLogAndPredictsThoseThatServed) {
@@ -279,7 +282,8 @@ TEST(Forecast, HasAllReplicasOfTheLogAndPredictsThoseThatServed) {
   EXPECT_EQ(made.predictions.back().replica, "all");
   EXPECT_LT(made.outcomes[0].latencies.ttft_p99, made.outcomes[1].latencies.ttft_p99);
   const std::string report = experiment::as_text(report_of("requests.jsonl", log, settings, made), false);
-  EXPECT_THAT(report, testing::HasSubstr("served none of these requests, and are taken to be as all the others: idle 1."));
+  EXPECT_THAT(report,
+              testing::HasSubstr("served none of these requests, and are taken to be as all the others: idle 1."));
   EXPECT_THAT(report, testing::HasSubstr("What would have happened"));
 }
 
@@ -395,7 +399,8 @@ TEST(Interval, HoldsItsEstimateAndIsUnknownOfTooFewValues) {
     }
   }
   EXPECT_TRUE(std::isnan(interval_of(std::vector<std::vector<double>>{std::vector<double>(39, 1.0)}, 0.5).low));
-  EXPECT_NEAR(interval_of(std::vector<std::vector<double>>{std::vector<double>(40, 3.0)}, 0.5).low, 3, 1e-9) << "all alike";
+  EXPECT_NEAR(interval_of(std::vector<std::vector<double>>{std::vector<double>(40, 3.0)}, 0.5).low, 3, 1e-9)
+      << "all alike";
   // Runs that are alike in themselves, and differ.
   const std::vector<std::vector<double>> runs{std::vector<double>(40, 2.0), std::vector<double>(40, 4.0)};
   const Interval apart = interval_of(runs, 0.5);

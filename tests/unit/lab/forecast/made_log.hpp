@@ -12,7 +12,7 @@
 
 #include "lab/plan/simulation.hpp"
 #include "metrics/wire/json/writer.hpp"
-#include "metrics/wire/request/prefix_marks.hpp"
+#include "metrics/wire/request/prefix_chain.hpp"
 
 namespace weir::lab::forecast {
 

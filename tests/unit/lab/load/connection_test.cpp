@@ -1,5 +1,3 @@
-#include "lab/load/connection.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,6 +13,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+
+#include "lab/load/connection.hpp"
+#include "lab/load/measure.hpp"
 
 namespace weir::lab::load {
 namespace {
@@ -155,7 +156,8 @@ TEST(Connection, OverTlsDemandsTheHostsCertificateOfAnAuthorityAndIsKept) {
       ASSERT_TRUE(ended);
       EXPECT_EQ(ended->outcome, row.outcome) << ended->detail;
       EXPECT_EQ(ended->detail.substr(0, row.detail.size()), row.detail);
-      EXPECT_EQ(connection->reusable(), row.outcome == "ok") << "the second request goes out on the connection of the first";
+      EXPECT_EQ(connection->reusable(), row.outcome == "ok")
+          << "the second request goes out on the connection of the first";
       if (row.outcome != "ok") break;
       EXPECT_EQ(ended->stream.answer.token_events, 1u);
     }
@@ -163,6 +165,27 @@ TEST(Connection, OverTlsDemandsTheHostsCertificateOfAnAuthorityAndIsKept) {
     io.run();
   }
   EXPECT_THROW(net::client_context("/nowhere/ca.pem"), std::invalid_argument);
+}
+
+TEST(Target, TheEndOfABaseUrlOfSdksIsDropped) {
+  for (const char* url : {"http://h:8000/v1", "http://h:8000/v1/"}) {
+    EXPECT_EQ(without_v1(url), "http://h:8000") << url;
+  }
+  EXPECT_EQ(without_v1("http://h/engine/v1"), "http://h/engine");
+  for (const char* url : {"http://h:8000", "http://h:8000/", "http://h/v1/x", "http://h/xv1", "http://v1"}) {
+    const std::string kept = without_v1(url);
+    EXPECT_EQ(kept, url);
+  }
+}
+
+TEST(Header, IsAFieldThatTheLoadDoesNotSetItself) {
+  for (const char* field : {"x-team: search", "X-Team:", "cookie: a=b; c=d", "x: a:b", "authorization: Basic eA=="}) {
+    EXPECT_EQ(header_problem(field), "") << field;
+  }
+  for (const char* field : {"", "x-team", ": x", "x team: y", "x\u00e9: y", "host: a", "Content-Length: 3",
+                            "transfer-encoding: chunked", "X-Request-Id: 1", "x: a\r\nb: c", "x: a\nb"}) {
+    EXPECT_NE(header_problem(field), "") << field;
+  }
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "lab/engine/words.hpp"
-#include "lab/sim/truth.hpp"
+#include "lab/sim/session.hpp"
 
 namespace weir::lab::sim {
 namespace {
@@ -90,8 +90,8 @@ TEST(SimRequest, RepeatsTheAnswerToTheOneBefore) {
       const Request request = std::get<Request>(read_request_body(Route::chat, first + "]}", true));
       const AnswerPlan plan{200, by_stop};
       const Answer answer(request, plan, "m", 9, 1);
-      const std::string text = boost::json::serialize(
-          boost::json::parse(answer.whole()).at("choices").at(0).at("message").at("content"));
+      const std::string text =
+          boost::json::serialize(boost::json::parse(answer.whole()).at("choices").at(0).at("message").at("content"));
       engine::PromptBlocks made = request.blocks;
       add_answer(made, plan, answer.text(), thoughts ? std::optional<std::uint64_t>(9) : std::nullopt);
       const auto next = std::get<Request>(read_request_body(

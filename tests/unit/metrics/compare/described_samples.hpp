@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "metrics/compare/samples/sample.hpp"
-#include "metrics/compare/sides/minutes.hpp"
+#include "metrics/compare/sides/side.hpp"
 
 namespace weir::metrics::compare {
 

@@ -1,7 +1,7 @@
 // The id under which an engine may keep its answer.
 #include <gtest/gtest.h>
 
-#include "metrics/names.hpp"
+#include "metrics/vocabulary.hpp"
 #include "tests/unit/metrics/measure/stream_meter_replay.hpp"
 
 namespace weir::metrics::measure {
@@ -23,8 +23,10 @@ TEST(AnswerId, IsThatOfTheResponse) {
 
 TEST(AnswerId, IsKnownWithTheFirstEventOfAStream) {
   Replay replay(options_for(responses));
-  replay.feed("event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\","
-              "\"object\":\"response\",\"output\":[]}}\n\n", start);
+  replay.feed(
+      "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\","
+      "\"object\":\"response\",\"output\":[]}}\n\n",
+      start);
   EXPECT_EQ(replay.answer().id, hash_of_name("resp_1"));
   replay.feed("data: {\"type\":\"response.output_item.added\",\"item\":{\"id\":\"msg_1\"}}\n\n", start);
   replay.feed("data: {\"type\":\"response.output_text.delta\",\"item_id\":\"msg_1\",\"delta\":\"a\"}\n\n", start);

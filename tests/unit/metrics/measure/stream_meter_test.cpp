@@ -6,7 +6,7 @@
 
 #include <map>
 
-#include "metrics/wire/engine/head.hpp"
+#include "metrics/wire/engine/report.hpp"
 #include "tests/unit/metrics/measure/stream_meter_replay.hpp"
 
 namespace weir::metrics::measure {

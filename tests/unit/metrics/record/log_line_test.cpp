@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "metrics/record/log_fields.hpp"
+#include "metrics/record/log_line.hpp"
 #include "metrics/record/request_log.hpp"
 #include "tests/unit/metrics/record/sample_record.hpp"
 

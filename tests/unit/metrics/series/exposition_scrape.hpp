@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "metrics/series/exposition.hpp"
-#include "metrics/series/text_sample.hpp"
+#include "metrics/series/text_page.hpp"
 #include "tests/unit/metrics/record/sample_record.hpp"
 
 namespace weir::metrics::series {

@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "metrics/series/text_sample.hpp"
-
 namespace weir::metrics::series {
 namespace {
 

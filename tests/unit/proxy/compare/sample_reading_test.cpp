@@ -1,13 +1,19 @@
-#include "proxy/compare/sample_reading.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <set>
+#include <span>
+#include <vector>
+
+#include "metrics/compare/samples/log_reading.hpp"
+#include "proxy/compare/sample_reading.hpp"
 
 namespace weir::proxy::compare {
 namespace {
@@ -28,8 +34,7 @@ class SampleReading : public ::testing::Test {
   const ReadSamples& read() {
     std::ofstream(file_) << text_;
     read_ = {};
-    const auto failure = read_samples(
-        {file_.string()}, filter_, names_, [](std::uint64_t) {}, read_);
+    const auto failure = read_samples({file_.string()}, filter_, names_, [](std::uint64_t) {}, read_);
     EXPECT_EQ(failure, std::nullopt);
     return read_;
   }
@@ -241,8 +246,8 @@ TEST_F(SeveralLogs, BelongTogetherIfTheyShareARequestOrAPairOrOneGoesOn) {
 TEST_F(SeveralLogs, SayWhichSidesTheyHave) {
   ReadSamples read;
   metrics::compare::samples::Names names;
-  ASSERT_EQ(read_samples({log(10, 20, 0), log(70'000, 5, 900, "other", "primaries")}, {}, names,
-                         [](std::uint64_t) {}, read),
+  ASSERT_EQ(read_samples(
+                {log(10, 20, 0), log(70'000, 5, 900, "other", "primaries")}, {}, names, [](std::uint64_t) {}, read),
             std::nullopt);
   ASSERT_EQ(read.logs.size(), 2U);
   EXPECT_EQ(read.requests, 45U);
@@ -259,6 +264,146 @@ TEST_F(SeveralLogs, SayWhichSidesTheyHave) {
   EXPECT_FALSE(has(1, By::config, "fp8"));
   EXPECT_TRUE(has(1, By::replica, "other"));
   EXPECT_FALSE(has(0, By::config, "other"));
+}
+
+using metrics::compare::samples::longest_line;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+class LogFiles : public ::testing::Test {
+ protected:
+  ~LogFiles() override { std::filesystem::remove(file_); }
+
+  void write(std::string_view text) { std::ofstream(file_, std::ios::binary) << text; }
+  void compress(std::string_view text) {
+    const auto file = gzopen(file_.c_str(), "wb");
+    gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+    gzclose(file);
+  }
+  /// Reads the lines, and whether each had a newline.
+  std::optional<std::string> read() {
+    lines_.clear();
+    return for_each_line(file_.string(), [&](std::string_view line, std::uint64_t number, bool has_newline) {
+      EXPECT_EQ(number, lines_.size() + 1);
+      lines_.emplace_back(line, has_newline);
+    });
+  }
+
+  const std::filesystem::path file_ =
+      std::filesystem::temp_directory_path() / ("weir-log-files-test-" + std::to_string(getpid()));
+  std::vector<std::pair<std::string, bool>> lines_;
+};
+
+TEST_F(LogFiles, GiveTheirLines) {
+  write("one\n\nthree\nfour");
+  EXPECT_EQ(read(), std::nullopt);
+  EXPECT_THAT(lines_, ElementsAre(Pair("one", true), Pair("", true), Pair("three", true), Pair("four", false)));
+  write("");
+  EXPECT_EQ(read(), std::nullopt);
+  EXPECT_TRUE(lines_.empty());
+}
+
+TEST_F(LogFiles, MayBeCompressed) {
+  compress("one\ntwo\n");
+  EXPECT_EQ(read(), std::nullopt);
+  EXPECT_THAT(lines_, ElementsAre(Pair("one", true), Pair("two", true)));
+}
+
+TEST_F(LogFiles, ThatAreCutOffGiveWhatThereIs) {
+  std::mt19937 random(1);
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += std::to_string(random()) + '\n';
+  compress(text);
+  std::filesystem::resize_file(file_, std::filesystem::file_size(file_) / 2);
+  EXPECT_THAT(read().value_or(""), HasSubstr("ends within its compressed data"));
+  EXPECT_GT(lines_.size(), 1000U);
+}
+
+TEST_F(LogFiles, ThatCannotBeReadAreNamed) {
+  EXPECT_THAT(read().value_or(""), AllOf(HasSubstr(file_.string()), HasSubstr("No such file")));
+  EXPECT_THAT(for_each_line(std::filesystem::temp_directory_path().string(), [](auto, auto, auto) {}).value_or(""),
+              HasSubstr("directory"));
+}
+
+TEST_F(LogFiles, CutLinesThatAreTooLong) {
+  const std::string long_line(longest_line, 'x');
+  write("a\n" + long_line + "\n" + long_line + "y\nb\n" + std::string(5'000'000, 'z') + "\nc\n" + long_line + "yy");
+  EXPECT_EQ(read(), std::nullopt);
+  ASSERT_EQ(lines_.size(), 7U);
+  EXPECT_EQ(lines_[1].first.size(), longest_line);
+  for (const std::size_t i : {2U, 4U, 6U}) EXPECT_EQ(lines_[i].first.size(), longest_line + 1);
+  EXPECT_EQ(lines_[3].first, "b");
+  EXPECT_EQ(lines_[5].first, "c");
+}
+
+TEST_F(LogFiles, LinesOfAnyLengthArriveWhole) {
+  std::mt19937 random(2);
+  std::string text;
+  std::vector<std::string> expected;
+  for (int i = 0; i < 400; ++i) {
+    expected.emplace_back(random() % 20'000, static_cast<char>('a' + i % 26));
+    text += expected.back() + '\n';
+  }
+  write(text);
+  EXPECT_EQ(read(), std::nullopt);
+  ASSERT_EQ(lines_.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(lines_[i].first, expected[i]);
+}
+
+constexpr std::int64_t hour = 3'600'000'000, day = 24 * hour, now = 1'795'244'400'000'000;
+
+class Times {
+ public:
+  Times& spread(std::uint64_t requests, std::int64_t from, std::int64_t length) {
+    for (std::uint64_t i = 0; i < requests; ++i) {
+      const auto us = from + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(length));
+      all_.push_back(us);
+      times_.add(us);
+    }
+    return *this;
+  }
+  std::uint64_t strays() const {
+    const auto taken = times_.taken();
+    const auto within = times_.within(std::span(&taken, 1));
+    std::uint64_t inside = 0;
+    std::int64_t first = INT64_MAX, last = INT64_MIN;
+    for (const auto us : all_) {
+      if (us < taken.first_us || us > taken.last_us) continue;
+      ++inside;
+      first = std::min(first, us);
+      last = std::max(last, us);
+    }
+    EXPECT_EQ(within.requests, inside);
+    EXPECT_EQ(taken.requests, inside);
+    EXPECT_EQ(within.first_us, first);
+    EXPECT_EQ(within.last_us, last);
+    return all_.size() - inside;
+  }
+
+ private:
+  std::mt19937_64 random_{4};
+  std::vector<std::int64_t> all_;
+  ReadTimes times_;
+};
+
+TEST(ReadTimes, FewLinesFarAwayAreStrays) {
+  EXPECT_EQ(Times().spread(1000, now, 1).spread(1, -5, 1).strays(), 1u) << "before 1970";
+  EXPECT_EQ(Times().spread(1000, now, hour / 2).spread(3, 0, hour).spread(2, now + 4000 * day, hour).strays(), 5u);
+  EXPECT_EQ(Times().spread(100'000, now, day).spread(100, 0, hour).strays(), 100u) << "a thousandth";
+  EXPECT_EQ(Times().spread(100'000, now, day).spread(150, 0, hour).strays(), 0u) << "too many to be strays";
+  EXPECT_EQ(Times().spread(8, now, hour).spread(1, 0, 1).strays(), 1u);
+}
+
+TEST(ReadTimes, RunsThatLieFarApartAreNone) {
+  EXPECT_EQ(Times().spread(1000, now - 30 * day, hour).spread(1000, now, hour).strays(), 0u);
+  EXPECT_EQ(Times().spread(100, now - 30 * day, hour).spread(5000, now, hour).strays(), 0u);
+  EXPECT_EQ(Times().spread(1, now - 30 * day, 1).spread(1, now, 1).strays(), 0u) << "two lines are no bulk";
+  EXPECT_EQ(Times().spread(5, now - 5 * hour, hour).spread(1000, now, hour).strays(), 0u) << "near enough";
+  Times weeks;
+  for (int i = 0; i < 8; ++i) weeks.spread(20, now + i * 7 * day, hour);
+  EXPECT_EQ(weeks.strays(), 0u);
+  EXPECT_EQ(Times().strays(), 0u);
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // Connections to the listeners of operators, over a pair of sockets.
-#include "proxy/control/admin.hpp"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +7,11 @@
 #include <array>
 #include <boost/asio/executor_work_guard.hpp>
 #include <cerrno>
+#include <set>
+#include <string>
 #include <string_view>
 
-#include "proxy/control/page_files.hpp"
+#include "proxy/control/admin.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -79,17 +79,14 @@ class AdminConnections : public ::testing::Test {
                 [](const auto&) {}};
   std::atomic<bool> bypass{false};
   Rollouts rollouts{context, fleet, history, slow_answers, {}};
-  live::Live live{fleet, exposition, 1, [] { return live::Surroundings(); }, std::chrono::steady_clock::now(),
+  live::Live live{fleet,
+                  exposition,
+                  1,
+                  [] { return live::Surroundings(); },
+                  std::chrono::steady_clock::now(),
                   std::chrono::system_clock::now()};
-  AdminSources sources{exposition,
-                       fleet,
-                       reload,
-                       history,
-                       slow_answers,
-                       rollouts,
-                       live,
-                       bypass,
-                       [] { return std::string(); }};
+  AdminSources sources{
+      exposition, fleet, reload, history, slow_answers, rollouts, live, bypass, [] { return std::string(); }};
 };
 
 TEST_F(AdminConnections, GoOnWithOneRequestAfterAnother) {
@@ -151,8 +148,8 @@ TEST_F(AdminRoutes, AreListedToWhoAsksForAnother) {
 
 TEST_F(AdminRoutes, TakeTheirMethods) {
   live.tick("", std::chrono::steady_clock::now(), std::chrono::system_clock::now());
-  for (const auto* path : {"/metrics", "/-/healthy", "/-/ready?x", "/api/settings", "/api/rollout",
-                           "/api/live", "/api/live/window", "/api/events", "/api/report"}) {
+  for (const auto* path : {"/metrics", "/-/healthy", "/-/ready?x", "/api/settings", "/api/rollout", "/api/live",
+                           "/api/live/window", "/api/events", "/api/report"}) {
     EXPECT_EQ(ask("GET", path).status, "200") << path;
     EXPECT_EQ(ask("HEAD", path).body, "") << path;
     EXPECT_EQ(ask("POST", path).status, "405") << path;
@@ -268,6 +265,46 @@ TEST_F(AdminTokens, ThatAreWrongAreCountedAndSlowTheirAddress) {
   EXPECT_THAT(waiting[1].got, StartsWith("HTTP/1.1 200 "));
   run(waiting[0]);
   EXPECT_THAT(waiting[0].got, StartsWith("HTTP/1.1 401 "));
+}
+
+TEST(PageFiles, HaveAPathATypeATagAndAText) {
+  std::set<std::string_view> paths, tags;
+  for (const auto& file : live::page::files()) {
+    EXPECT_TRUE(file.path == "/" || file.path.starts_with("/page/")) << file.path;
+    EXPECT_FALSE(file.content_type.empty()) << file.path;
+    EXPECT_TRUE(file.tag.starts_with("W/\"") && file.tag.ends_with('"')) << file.tag;
+    EXPECT_FALSE(file.text.empty()) << file.path;
+    EXPECT_EQ(page_file(file.path), &file);
+    paths.insert(file.path);
+    tags.insert(file.tag);
+  }
+  EXPECT_EQ(paths.size(), live::page::files().size());
+  EXPECT_EQ(tags.size(), paths.size());
+  EXPECT_EQ(page_file("/page/none"), nullptr);
+  EXPECT_EQ(page_file(""), nullptr);
+}
+
+/// Whatever a file names of the page is there: a module that is missing leaves an empty page.
+TEST(PageFiles, NameOnlyWhatIsThere) {
+  for (const auto& file : live::page::files()) {
+    if (file.path != "/" && (!file.path.ends_with(".js") || file.path == "/page/uplot.js")) continue;
+    for (const std::string before : {"\"/page/", "from \"./"}) {
+      for (auto at = file.text.find(before); at != file.text.npos; at = file.text.find(before, at + 1)) {
+        const auto begin = at + before.size();
+        const auto name = file.text.substr(begin, file.text.find('"', begin) - begin);
+        EXPECT_NE(page_file("/page/" + std::string(name)), nullptr) << file.path << " names " << name;
+      }
+    }
+  }
+}
+
+TEST(PageFiles, AreKnownToAClientByTheirTag) {
+  const std::string_view tag = "W/\"abc\"";
+  for (const auto* field :
+       {"W/\"abc\"", "\"abc\"", "*", " W/\"abc\" ", "\"x\", W/\"abc\"", "W/\"abc\",\"x\"", ",,\"abc\""})
+    EXPECT_TRUE(names_tag(field, tag)) << field;
+  for (const auto* field : {"", "abc", "\"ab\"", "\"abcd\"", "W/abc", "\"ABC\"", ",", "W/", "\"x\",\"y\""})
+    EXPECT_FALSE(names_tag(field, tag)) << field;
 }
 
 }  // namespace

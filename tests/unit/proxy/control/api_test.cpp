@@ -1,12 +1,14 @@
 // The answers of the admin listener, and how commands read them.
-#include "proxy/control/api.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <boost/json.hpp>
+#include <random>
 
 #include "proxy/commands/client.hpp"
+#include "proxy/control/api.hpp"
+#include "tests/unit/proxy/said.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -81,7 +83,8 @@ TEST_F(Api, TheLastReplicaDrainsOnlyWithForce) {
   for (const auto* body : {"", "{}", R"({"force":false})"}) {
     const auto refused = drain("b", body);
     EXPECT_EQ(refused.status, 409u);
-    EXPECT_THAT(commands::error_message({refused.status, refused.body}), HasSubstr("'b' is the last replica of its pool"));
+    EXPECT_THAT(commands::error_message({refused.status, refused.body}),
+                HasSubstr("'b' is the last replica of its pool"));
   }
   EXPECT_EQ(drain("b", R"({"force":true})").status, 200u);
 }
@@ -103,7 +106,8 @@ TEST_F(Api, SettingsComeBackAsTheyWentButForSecrets) {
     for (auto& key : listed.keys) key.secret.reset();
   EXPECT_EQ(commands::listed_from(answer.body).listing, expected);
   EXPECT_EQ(commands::listed_from(answer.body).overridden, given.overridden);
-  for (const auto* text : {"", "{}", "[]", R"({"settings":[{}]})"}) EXPECT_ANY_THROW(commands::listed_from(text)) << text;
+  for (const auto* text : {"", "{}", "[]", R"({"settings":[{}]})"})
+    EXPECT_ANY_THROW(commands::listed_from(text)) << text;
 }
 
 TEST(ReloadAnswer, SaysHowItEnded) {
@@ -127,6 +131,73 @@ TEST(AdminAddress, IsReadAsPeopleWriteIt) {
     EXPECT_EQ(commands::admin_at({text}).address, address) << text;
   EXPECT_EQ(commands::admin_at({"unix:/run/weir.sock"}).address, (config::ListenAddress{"", 0, "/run/weir.sock"}));
   EXPECT_THROW(commands::admin_at({"weir"}), std::runtime_error);
+}
+
+TEST(BypassApi, SwitchesItAndSaysItOnceLoudly) {
+  Said said;
+  std::atomic<bool> bypass{false};
+  EXPECT_EQ(bypass_answer(bypass, true).body, "{\"bypass\":true,\"changed\":true}\n");
+  EXPECT_TRUE(bypass);
+  EXPECT_THAT(said.take(), testing::AllOf(testing::HasSubstr("warning"), testing::HasSubstr("BYPASS is on")));
+  EXPECT_EQ(bypass_answer(bypass, true).body, "{\"bypass\":true,\"changed\":false}\n");
+  EXPECT_EQ(said.take(), "");
+  EXPECT_EQ(bypass_answer(bypass, false).body, "{\"bypass\":false,\"changed\":true}\n");
+  EXPECT_FALSE(bypass);
+  EXPECT_THAT(said.take(), testing::HasSubstr("bypass is off"));
+}
+
+TEST(AcceptsGzip, ByNameOrByStarUnlessItsWeightIsZero) {
+  const struct {
+    const char* field;
+    bool accepted;
+  } cases[]{
+      {"", false},
+      {"gzip", true},
+      {"GZip", true},
+      {"x-gzip", true},
+      {"deflate, gzip;q=1.0, *;q=0.5", true},
+      {"gzip;q=0", false},
+      {"gzip; q=0.000", false},
+      {"gzip ;\tQ=0.0", false},
+      {"gzip;q=0.001", true},
+      {"gzip;level=9;q=0", false},
+      {"*", true},
+      {"*;q=0", false},
+      {"*;q=0, gzip", true},
+      {"gzip;q=0, *", false},
+      {"identity", false},
+      {"br, zstd", false},
+      {"gzipped", false},
+      {", ,gzip", true},
+      {";q=0", false},
+      {"gzip;q", true},
+  };
+  for (const auto& [field, accepted] : cases) EXPECT_EQ(accepts_gzip(field), accepted) << field;
+}
+
+std::string unzipped(const std::string& packed) {
+  z_stream stream{};
+  EXPECT_EQ(::inflateInit2(&stream, 15 + 16), Z_OK) << "gzip alone, no raw deflate";
+  std::string out(2'000'000, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(::inflate(&stream, Z_FINISH), Z_STREAM_END);
+  EXPECT_EQ(stream.avail_in, 0U) << "nothing behind the end";
+  out.resize(stream.total_out);
+  ::inflateEnd(&stream);
+  return out;
+}
+
+TEST(Gzip, IsReadBackAsItWas) {
+  std::mt19937 random(7);
+  std::string noise(300'000, '\0');
+  for (auto& byte : noise) byte = static_cast<char>(random());
+  const std::string repeated(1'000'000, 'a');
+  for (const std::string& text : {std::string(), std::string("a"), noise, repeated})
+    EXPECT_EQ(unzipped(gzip(text)), text);
+  EXPECT_LT(gzip(repeated).size(), 10'000U);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <map>
 
-#include "proxy/control/compare_api.hpp"
+#include "proxy/control/comparison_api.hpp"
 #include "tests/unit/proxy/control/mirrored_history.hpp"
 
 namespace weir::proxy::control {

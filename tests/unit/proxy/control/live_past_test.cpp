@@ -6,8 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/json.hpp>
 
-#include "proxy/control/compare_api.hpp"
-#include "proxy/control/gates.hpp"
+#include "proxy/control/comparison_api.hpp"
 #include "proxy/control/live_comparison.hpp"
 #include "tests/unit/proxy/control/mirrored_history.hpp"
 

@@ -13,20 +13,19 @@
 
 #include "../said.hpp"
 #include "proxy/commands/commands.hpp"
-#include "proxy/control/live_api.hpp"
-#include "proxy/control/incident/recorder.hpp"
+#include "proxy/control/api.hpp"
 #include "proxy/control/incident/report.hpp"
-#include "proxy/control/report_api.hpp"
+#include "proxy/control/live_api.hpp"
 
 namespace weir::proxy::control::incident {
 namespace {
 
 namespace json = boost::json;
+using std::chrono::minutes;
+using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using std::chrono::minutes;
-using std::chrono::seconds;
 
 TEST(ReportCommand, WritesOverNoTokenFile) {
   const auto file = std::filesystem::temp_directory_path() / ("weir-report-token-" + std::to_string(::getpid()));
@@ -87,8 +86,7 @@ class Report : public ::testing::Test {
   live::Live live{fleet, exposition, 1, [this] { return around; }, now, time};
   boost::asio::io_context context;
   SlowAnswers slow{context};
-  Recorder recorder{live, slow,
-                    [this](std::string_view because) { return data(live, settings, longest, because); }};
+  Recorder recorder{live, slow, [this](std::string_view because) { return data(live, settings, longest, because); }};
 };
 
 TEST_F(Report, HasAllThatIsKnownAndNoSecret) {
@@ -125,7 +123,8 @@ TEST_F(Report, OfManyReplicasHasMeansOfSeconds) {
   metrics::series::Exposition of_many(1, {"0.1", "test"}, {});
   fleet::Fleet large(many, of_many, 1);
   live::Live view(large, of_many, 1, [this] { return around; }, now, time);
-  for (int i = 0; i < 900; ++i) view.tick("report-test-" + std::to_string(::getpid()), now += seconds(1), time += seconds(1));
+  for (int i = 0; i < 900; ++i)
+    view.tick("report-test-" + std::to_string(::getpid()), now += seconds(1), time += seconds(1));
   const auto all = json::parse(data(view, many, longest, "asked"));
   const auto step = all.at("window").at("step_s").to_number<std::size_t>();
   EXPECT_GT(step, 1u);
@@ -212,13 +211,14 @@ TEST_F(Report, IsWrittenWhenWeirStopsBeingReady) {
   passes(3);
   ASSERT_EQ(files().size(), 1u);
   EXPECT_EQ(files()[0], file_name(time - seconds(2)));
-  struct stat found {};
+  struct stat found{};
   ASSERT_EQ(::stat((folder / files()[0]).c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777, 0640u & ~0u);
   std::stringstream html;
   html << std::ifstream(folder / files()[0]).rdbuf();
   EXPECT_THAT(html.str(), HasSubstr("weir is not ready: no replica is up"));
-  EXPECT_THAT(said.take(), HasSubstr("weir is not ready: no replica is up: the last minutes are in the report '" + folder.string()));
+  EXPECT_THAT(said.take(),
+              HasSubstr("weir is not ready: no replica is up: the last minutes are in the report '" + folder.string()));
   around.why_not_ready.clear();
   passes(60);
   around.why_not_ready = "no replica is up";
@@ -236,7 +236,8 @@ TEST_F(Report, IsWrittenWhenWeirStopsBeingReady) {
 TEST_F(Report, ThatCannotBeWrittenIsSaid) {
   second();
   recorder.tick("/nowhere/at/all", now);
-  EXPECT_THAT(said.take(), HasSubstr("no report can be written into '/nowhere/at/all' ([admin] reports): No such file"));
+  EXPECT_THAT(said.take(),
+              HasSubstr("no report can be written into '/nowhere/at/all' ([admin] reports): No such file"));
   around.why_not_ready = "no replica is up";
   second();
   recorder.tick("/nowhere/at/all", now);

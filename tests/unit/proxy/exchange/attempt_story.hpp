@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "balancer/pool.hpp"
+#include "metrics/moment.hpp"
 #include "metrics/series/shard.hpp"
-#include "metrics/ticks.hpp"
 #include "proxy/exchange/answer_handler.hpp"
 #include "tests/unit/proxy/answers.hpp"
 
@@ -39,7 +39,7 @@ struct Circumstances {
   bool sent = true;  ///< The first byte went out at at(0).
   bool injection_proven = false, keep_errors = false;
   bool leaves_errors = false;  ///< Errors that cannot be kept are left.
-  bool comments = false;  ///< The client is to see life while a stream is silent.
+  bool comments = false;       ///< The client is to see life while a stream is silent.
   std::uint32_t choices = 1;
   config::Limits limits{};
   std::optional<double> share{};  ///< The pool is split, with this share for a candidate.
@@ -77,9 +77,7 @@ class Observed : public AnswerHandler {
   std::optional<metrics::Phase> phase() const { return seen().verdict.phase; }
   std::optional<metrics::Retry> retry_reason() const { return seen().retry_reason; }
   unsigned status_read() const { return seen().status; }
-  std::optional<unsigned> status() const {
-    return client().was_opened() ? std::optional(seen().status) : std::nullopt;
-  }
+  std::optional<unsigned> status() const { return client().was_opened() ? std::optional(seen().status) : std::nullopt; }
   const metrics::record::Answer& answer() const { return replica().answer(); }
   std::uint64_t bytes_out() const { return client().bytes_out(); }
   http::ClientFraming client_framing() const { return client().framing(); }

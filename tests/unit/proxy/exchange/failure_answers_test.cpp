@@ -1,11 +1,11 @@
-#include "proxy/exchange/failure_answers.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
+#include "proxy/exchange/failure_answers.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
@@ -74,7 +74,8 @@ TEST(FailureAnswers, SayWhyThePoolTakesNoRequest) {
       {Reason::queue_full, true, 429, "overloaded",
        "the queue of pool 'p' is full (queue = 7), and you have most waiting there: try again in 7 s"},
       {Reason::queue_bytes_full, true, 429, "overloaded",
-       "the queue of pool 'p' is full (its bodies have 1000 bytes together), and you have most waiting there: try again in 7 s"},
+       "the queue of pool 'p' is full (its bodies have 1000 bytes together), and you have most waiting there: try "
+       "again in 7 s"},
       {Reason::too_late, true, 429, "overloaded", "would not have its turn in time: try again in 7 s"},
       {Reason::expired, true, 429, "overloaded", "no replica of pool 'p' had room in time: try again in 7 s"},
       {Reason::expired, false, 503, "no_replica",
@@ -119,6 +120,46 @@ TEST(FailureAnswers, SayWhichLimitBit) {
   EXPECT_EQ(limit_of(Reason::expired, counted), Limit::queue_time);
   EXPECT_EQ(limit_of(Reason::no_replica, counted), std::nullopt);
   EXPECT_EQ(limit_of(Reason::too_long, counted), std::nullopt);
+}
+
+TEST(ConnectFailure, IsATable) {
+  using enum balancer::story::ConnectFailure;
+  const std::pair<int, balancer::story::ConnectFailure> rows[]{
+      {ECONNREFUSED, refused},   {ENOENT, refused},        {ETIMEDOUT, timed_out},
+      {EAGAIN, backlog_full},    {EHOSTUNREACH, other},    {ECONNRESET, other},
+      {EMFILE, local_shortage},  {ENFILE, local_shortage}, {EADDRNOTAVAIL, local_shortage},
+      {ENOBUFS, local_shortage}, {ENOMEM, local_shortage}, {net::name_unknown, no_address}};
+  for (const auto& [error, failure] : rows) EXPECT_EQ(connect_failure_of(error), failure) << error;
+}
+
+TEST(FailureReason, SaysWhatTheReplicaDid) {
+  const struct {
+    Outcome outcome;
+    unsigned status;
+    const char* reason;
+  } cases[]{
+      {Outcome::ok, 200, ""},
+      {Outcome::ok_empty, 200, ""},
+      {Outcome::client_error, 400, ""},
+      {Outcome::client_abort, 200, ""},
+      {Outcome::client_abort, 0, ""},
+      {Outcome::upstream_error, 500, "status 500"},
+      {Outcome::upstream_error, 302, "status 302"},
+      {Outcome::upstream_error, 200, "an error inside an answer of status 200"},
+      {Outcome::upstream_error, 0, "an answer that is not HTTP"},
+      {Outcome::upstream_reset, 0, "the connection broke before an answer"},
+      {Outcome::upstream_reset, 200, "the connection broke within an answer"},
+      {Outcome::truncated, 200, "an answer ended before it was complete"},
+      {Outcome::timeout, 0, "no answer in time"},
+      {Outcome::timeout, 200, "an answer stood still for too long"},
+      {Outcome::replica_refused, 429, "status 429"},
+      {Outcome::replica_refused, 503, "status 503"},
+      {Outcome::client_error, 401, ""},
+      {Outcome::client_error, 403, ""},
+      {Outcome::client_error, 404, ""},
+  };
+  for (const auto& [outcome, status, reason] : cases)
+    EXPECT_EQ(failure_reason(outcome, status), reason) << name_of(outcome) << ' ' << status;
 }
 
 }  // namespace

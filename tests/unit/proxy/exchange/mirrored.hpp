@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/exchange/shadows.hpp"
+#include "proxy/exchange/mirror.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::exchange {

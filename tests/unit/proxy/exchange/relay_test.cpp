@@ -9,7 +9,7 @@
 
 #include <functional>
 
-#include "proxy/exchange/shadows.hpp"
+#include "proxy/exchange/mirror.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {
@@ -281,9 +281,7 @@ struct SlowClient {
     client->takes_nothing();
     client->unacknowledged = 1000;
   }
-  void bursts(const std::string& bytes) {
-    proxy.hears(*replica, bytes);
-  }
+  void bursts(const std::string& bytes) { proxy.hears(*replica, bytes); }
   ScriptedProxy proxy;
   std::shared_ptr<net::Peer> client, replica;
 };

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "proxy/keys/sha256.hpp"
+#include "proxy/keys/client_keys.hpp"
 #include "tests/unit/proxy/exchange/mirrored.hpp"
 
 namespace weir::proxy::exchange {
@@ -115,7 +115,7 @@ TEST_F(ShadowDrops, PayForABodyUntilBothHaveSentIt) {
   auto& buffers = proxy.shared.buffers;
   proxy.plan[candidate] = {[](net::Peer&) {}};
   const auto client = proxy.asks(serve::post(R"({"model":"m","stream":true,"messages":[{"role":"user","content":")" +
-                                               std::string(100'000, 'x') + "\"}]}"));
+                                             std::string(100'000, 'x') + "\"}]}"));
   EXPECT_EQ(read_answer(client->got).status, 200u);
   EXPECT_GE(buffers.used(), 96'000u) << "the shadow's job has it";
   let_shadows_work();

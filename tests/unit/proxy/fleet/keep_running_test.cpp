@@ -7,7 +7,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <stdexcept>
 
-#include "proxy/net/timer.hpp"
+#include "proxy/net/completion.hpp"
 #include "tests/unit/proxy/said.hpp"
 
 namespace weir::proxy::fleet {
@@ -72,7 +72,6 @@ TEST(NotingFailure, AHandlersExceptionIsCountedAndGoesNoFurther) {
   EXPECT_NO_THROW(noting_failure(errors, Part::prober, "it is lost", [] { throw std::logic_error("a test"); }));
   EXPECT_EQ(errors.counted(Part::prober), 1u);
 }
-
 
 }  // namespace
 }  // namespace weir::proxy::fleet

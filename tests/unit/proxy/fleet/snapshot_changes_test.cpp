@@ -9,7 +9,7 @@
 #include <string>
 
 #include "proxy/fleet/fleet.hpp"
-#include "proxy/keys/sha256.hpp"
+#include "proxy/keys/client_keys.hpp"
 
 namespace weir::proxy::fleet {
 namespace {

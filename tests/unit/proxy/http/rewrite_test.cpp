@@ -1,7 +1,7 @@
 // weir writes requests to a replica and answers to a client.
 #include "proxy/http/rewrite.hpp"
 
-#include "proxy/http/via.hpp"
+#include "proxy/http/credential.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,8 +10,6 @@
 #include <random>
 #include <set>
 
-#include "proxy/keys/sha256.hpp"
-
 namespace weir::proxy::keys {
 namespace {
 
@@ -95,7 +93,8 @@ class ManyReloads {
       case 0:
         return reload();
       case 1:
-        if (snapshots_.size() > 1) snapshots_.erase(std::next(snapshots_.begin(), below(static_cast<int>(snapshots_.size()) - 1)));
+        if (snapshots_.size() > 1)
+          snapshots_.erase(std::next(snapshots_.begin(), below(static_cast<int>(snapshots_.size()) - 1)));
         return;
       case 2:
         if (requests_.empty()) return;
@@ -213,8 +212,8 @@ TEST(ClientKeys, TakeAsLongForEachOfManyAsOfFew) {
   };
   const auto seconds = [&](int n) {
     const ClientKeys before(some("client", "weir-", n), nullptr);
-    const std::vector<std::vector<config::ClientKey>> next{
-        some("client", "weir-", n), some("client", "new-", n), some("renamed", "weir-", n), some("other", "other-", 1)};
+    const std::vector<std::vector<config::ClientKey>> next{some("client", "weir-", n), some("client", "new-", n),
+                                                           some("renamed", "weir-", n), some("other", "other-", 1)};
     double least = 1e9;
     for (int i = 0; i < 5; ++i) {
       const auto begin = std::clock();

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "config/keys.hpp"
-#include "proxy/keys/sha256.hpp"
+#include "proxy/keys/client_keys.hpp"
 
 namespace weir::proxy::keys {
 namespace {

@@ -9,7 +9,6 @@
 #include <map>
 #include <random>
 
-#include "metrics/series/loop_shard.hpp"
 #include "metrics/series/shard.hpp"
 #include "proxy/live/members.hpp"
 
@@ -109,8 +108,7 @@ TEST(LiveDocument, HasTheMembersOfItsDefinition) {
   auto now = full();
   now.weir.reload_errors = {"no"};
   const auto text =
-      document_of(now, {failed[0]}, failed, {Finding{"late_loop", "weir", {}, {}, {}, {}}}, {events::Event{}})
-          .json();
+      document_of(now, {failed[0]}, failed, {Finding{"late_loop", "weir", {}, {}, {}, {}}}, {events::Event{}}).json();
   std::map<std::string, json::value> paths;
   paths_in(json::parse(text), "", paths);
   for (const auto& member : members()) {
@@ -143,8 +141,8 @@ TEST(LiveDocument, SaysWhoseWordItIsAndHowBadAnEventIs) {
   EXPECT_EQ(source(), "weir");
   now.replicas[0].kv_by_engine = true;
   EXPECT_EQ(source(), "engine");
-  for (const auto& [level, name] : {std::pair(events::Level::info, "info"), {events::Level::warn, "warning"},
-                                    {events::Level::err, "error"}}) {
+  for (const auto& [level, name] :
+       {std::pair(events::Level::info, "info"), {events::Level::warn, "warning"}, {events::Level::err, "error"}}) {
     events::Event event;
     event.level = level;
     EXPECT_THAT(events_json({1, 1, 0, {event}}, {}), HasSubstr(R"("level":")" + std::string(name) + '"'));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "proxy/control/live_api.hpp"
-#include "proxy/keys/sha256.hpp"
+#include "proxy/keys/client_keys.hpp"
 #include "tests/unit/proxy/live/live_view.hpp"
 
 namespace weir::proxy::live {

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "proxy/net/connect.hpp"
-#include "proxy/net/connector.hpp"
 #include "proxy/net/socket_channel.hpp"
 #include "tests/unit/proxy/net/loopback_listener.hpp"
 #include "tests/unit/proxy/net/tls/tls_peer.hpp"

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/net/awaitable.hpp"
+#include "proxy/net/completion.hpp"
 
 namespace weir::proxy::net {
 namespace {

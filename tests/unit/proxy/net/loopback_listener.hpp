@@ -11,7 +11,6 @@
 
 #include "proxy/net/address.hpp"
 #include "proxy/net/connect.hpp"
-#include "proxy/net/unique_fd.hpp"
 
 namespace weir::proxy::net {
 

@@ -10,10 +10,10 @@
 #include <iterator>
 #include <string>
 
-#include "metrics/series/loop_shard.hpp"
+#include "metrics/series/shard.hpp"
 #include "proxy/events/events.hpp"
+#include "proxy/live/findings.hpp"
 #include "proxy/live/members.hpp"
-#include "proxy/live/rules.hpp"
 
 namespace weir::proxy::reference {
 namespace {

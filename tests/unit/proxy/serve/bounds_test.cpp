@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "config/network.hpp"
-#include "proxy/serve/body_room.hpp"
+#include "config/address.hpp"
+#include "proxy/serve/body.hpp"
 #include "proxy/serve/request_reading.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 

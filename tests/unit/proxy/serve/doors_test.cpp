@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <openssl/sha.h>
 
-#include "config/network.hpp"
+#include "config/address.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {

@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <boost/json/parse.hpp>
 #include <algorithm>
+#include <boost/json/parse.hpp>
 #include <string>
 #include <vector>
 
-#include "proxy/keys/sha256.hpp"
+#include "proxy/keys/client_keys.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "metrics/ticks.hpp"
+#include "metrics/moment.hpp"
+#include "proxy/exchange/attempt_runner.hpp"
 #include "proxy/exchange/loop.hpp"
-#include "proxy/exchange/queue_wait.hpp"
-#include "proxy/net/unique_fd.hpp"
+#include "proxy/net/address.hpp"
 #include "proxy/serve/session.hpp"
 #include "tests/unit/proxy/answers.hpp"
 #include "tests/unit/proxy/net/scripted_channel.hpp"
@@ -150,9 +150,7 @@ class ScriptedProxy {
   net::Peer& upstream(std::size_t replica = 0) { return *connections[replica].at(0); }
   fleet::Replica& replica(std::size_t index = 0) { return *snapshot->pools.front()->replicas[index]; }
   metrics::series::ReplicaShard& shard(std::size_t index = 0) { return replica(index).series->shard(0); }
-  std::uint64_t limit_hits(metrics::series::Limit limit) {
-    return loop.shard.limit_hits.value(limit);
-  }
+  std::uint64_t limit_hits(metrics::series::Limit limit) { return loop.shard.limit_hits.value(limit); }
   std::uint64_t retries(metrics::series::Retry reason, std::size_t index = 0) {
     return shard(index).retries.value(reason);
   }

@@ -6,7 +6,7 @@
 #include <boost/json.hpp>
 #include <sstream>
 
-#include "lab/engine/random.hpp"
+#include "lab/engine/words.hpp"
 #include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::load::prefill {

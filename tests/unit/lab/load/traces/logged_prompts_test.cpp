@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "lab/engine/random.hpp"
+#include "lab/engine/words.hpp"
 
 namespace weir::lab::load::traces {
 namespace {
@@ -36,7 +36,8 @@ std::vector<PrefixMark> marks_of(const std::vector<Token>& text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     hash = (hash ^ text[i]) * 0x9e3779b97f4a7c15u;
     hash ^= hash >> 29;
-    if (text[i] % 40 == 0 || i + 1 == text.size()) marks.push_back({4 * (i + 1), static_cast<std::uint32_t>(hash >> 32)});
+    if (text[i] % 40 == 0 || i + 1 == text.size())
+      marks.push_back({4 * (i + 1), static_cast<std::uint32_t>(hash >> 32)});
   }
   return marks;
 }
@@ -129,7 +130,8 @@ TEST(LoggedPrompts, OfATurnRepeatTheAnswerBeforeIt) {
   Said first{{3, 40, 80}, {6, 120}}, second{{3, 40, 80, 6, 120, 8, 9}, {1}}, other{{3, 40, 99, 98}, {1}};
   const auto entries = entries_of({logged(first, 0), logged(second, 1), logged(other, 2)});
   const auto text = [&](std::size_t i, std::size_t part) { return entries[i].parts[part].text; };
-  EXPECT_THAT(entries[1].parts, ElementsAre(entries[0].parts[0], Part{entries[0].answer, 2, true}, Part{text(1, 2), 2, true}));
+  EXPECT_THAT(entries[1].parts,
+              ElementsAre(entries[0].parts[0], Part{entries[0].answer, 2, true}, Part{text(1, 2), 2, true}));
   EXPECT_THAT(entries[2].parts, ElementsAre(Part{text(0, 0), 2, true}, Part{text(2, 1), 2, false}));
   EXPECT_EQ(entries[1].parent, 0);
   EXPECT_EQ(entries[2].parent, std::nullopt);
@@ -139,7 +141,8 @@ TEST(LoggedPrompts, OfATurnRepeatTheAnswerBeforeIt) {
 std::vector<TraceEntry> turns_that_find(std::uint64_t cached, bool keyed, const std::string& replica = "a") {
   std::vector<LoggedPrompt> log(2);
   log[0] = {.at = 0, .ended = 1, .prompt_tokens = 100, .output_tokens = 80, .turn = 1, .group = 7, .replica = "a"};
-  log[1] = {.at = 2, .ended = 3, .prompt_tokens = 200, .cached_tokens = cached, .turn = 2, .group = 7, .replica = replica};
+  log[1] = {
+      .at = 2, .ended = 3, .prompt_tokens = 200, .cached_tokens = cached, .turn = 2, .group = 7, .replica = replica};
   if (keyed) {
     log[0].marks = {{400, 1}};
     log[1].marks = {{400, 1}, {800, 2}};

@@ -9,7 +9,6 @@
 #include <random>
 
 #include "metrics/compare/comparison/conclusion.hpp"
-#include "metrics/compare/comparison/gate.hpp"
 #include "tests/unit/metrics/compare/twin_samples.hpp"
 
 namespace weir::metrics::compare::comparison {

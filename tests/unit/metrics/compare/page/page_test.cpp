@@ -10,7 +10,6 @@
 #include <regex>
 #include <set>
 
-#include "metrics/compare/page/assets.hpp"
 #include "tests/unit/metrics/compare/twin_samples.hpp"
 
 namespace weir::metrics::compare::page {
@@ -142,11 +141,10 @@ TEST(Page, ReadsMembersThatTheReportHas) {
   const std::regex member(R"(\b(report|window|verdict|side|point)\.(?=([a-z_]+)))");
   const std::set<std::string> made_here{"shown"};
   const auto& side = report.at("sides").at(0).as_object();
-  const std::pair<std::string, const json::object*> objects[]{
-      {"report", &report.as_object()},
-      {"window", &report.at("window").as_object()},
-      {"verdict", &report.at("verdicts").at(0).as_object()},
-      {"point", &side.at("load_points").at(0).as_object()}};
+  const std::pair<std::string, const json::object*> objects[]{{"report", &report.as_object()},
+                                                              {"window", &report.at("window").as_object()},
+                                                              {"verdict", &report.at("verdicts").at(0).as_object()},
+                                                              {"point", &side.at("load_points").at(0).as_object()}};
   std::size_t seen = 0;
   for (std::sregex_iterator it(scripts.begin(), scripts.end(), member), end; it != end; ++it) {
     const std::string name = (*it)[2];

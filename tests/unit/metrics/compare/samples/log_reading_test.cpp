@@ -6,7 +6,6 @@
 #include <cmath>
 #include <random>
 
-#include "metrics/compare/samples/rfc3339.hpp"
 #include "metrics/record/request_log.hpp"
 #include "tests/unit/metrics/record/sample_record.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "metrics/wire/request/script.hpp"
+#include "metrics/wire/request/facts.hpp"
 
 namespace weir::metrics::wire {
 namespace {
