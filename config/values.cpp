@@ -343,7 +343,7 @@ std::string_view cut(std::string_view text) {
   return text.substr(0, length);
 }
 
-std::string in_quotes(std::string_view text) {
+std::string in_shown_quotes(std::string_view text) {
   const auto shown = cut(text);
   return '"' + one_line(shown) + (shown.size() < text.size() ? "...\"" : "\"");
 }
@@ -373,7 +373,7 @@ std::string one_line(std::string_view text) {
   return result;
 }
 
-std::string show_text(std::string_view text) { return in_quotes(without_credentials(text)); }
+std::string show_text(std::string_view text) { return in_shown_quotes(without_credentials(text)); }
 
 std::string show(const toml::node& value) {
   if (const auto* text = value.as_string()) return show_text(text->get());
@@ -388,7 +388,7 @@ std::string show_key(std::string_view key) {
   constexpr std::string_view bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
   const bool is_bare =
       !key.empty() && key.size() <= longest_shown && key.find_first_not_of(bare) == std::string_view::npos;
-  return is_bare ? std::string(key) : in_quotes(without_credentials(key));
+  return is_bare ? std::string(key) : in_shown_quotes(without_credentials(key));
 }
 
 }  // namespace weir::config
