@@ -151,7 +151,6 @@ void TableReader::list(std::string_view key, std::string written, std::optional<
   if (report_.listing() == nullptr) return;
   // Tables of which there are several have names of their own in the listing.
   auto name = title_.ends_with("]]") ? std::string() : last_name_of(title_) + '.';
-  if (written != "\"\"") std::erase(written, '"');
   if (written.empty()) written = "none";
   report_.listing()->back().keys.push_back({name.append(key), std::move(written), std::move(secret)});
 }

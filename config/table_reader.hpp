@@ -242,6 +242,12 @@ std::string written(const Kind& kind, const T& value) {
   return {};
 }
 
+/// Returns a value for people, without the quotes of the file; "" in quotes stays.
+inline std::string unquoted(std::string written) {
+  if (written != "\"\"") std::erase(written, '"');
+  return written;
+}
+
 /// Returns the bytes of a secret, which a listing has for comparison alone.
 template <class T>
 std::string bytes_of(const T& secret) {
@@ -252,13 +258,13 @@ std::string bytes_of(const T& secret) {
 
 template <class T, class Kind>
 const toml::node* TableReader::read(std::string_view key, T& value, const Kind& kind, const About& about) {
-  if (report_.listing() != nullptr) list(key, detail::written(kind, value));
+  if (report_.listing() != nullptr) list(key, detail::unquoted(detail::written(kind, value)));
   return read_or(Shown::yes, key, value, kind, about);
 }
 
 template <class T, class Kind>
 const toml::node* TableReader::read_secret(std::string_view key, T& value, const Kind& kind, const About& about) {
-  if (report_.listing() != nullptr) list(key, detail::written(kind, value), detail::bytes_of(value));
+  if (report_.listing() != nullptr) list(key, detail::unquoted(detail::written(kind, value)), detail::bytes_of(value));
   return read_or(Shown::no, key, value, kind, about);
 }
 
@@ -327,7 +333,7 @@ const toml::node* TableReader::read_list_or(Shown shown, std::string_view key, c
       if constexpr (std::is_same_v<T, std::string>) secret += one + '\n';
     }
     if constexpr (requires { kind.type(); }) describe(key, "list: " + kind.type(), '[' + all + ']', about);
-    list(key, '[' + all + ']', shown == Shown::no ? std::optional(secret) : std::nullopt);
+    list(key, detail::unquoted('[' + all + ']'), shown == Shown::no ? std::optional(secret) : std::nullopt);
   }
   const auto* node = find(key);
   if (!node) return nullptr;
