@@ -71,8 +71,8 @@ class PrefixIndex {
   /// be believed: below the prompt, and 0 or at least `least_cached`.
   Tokens cached(ReplicaIndex replica, Tokens prompt) const;
 
-  /// Returns what it costs beside the request's own time that `replica` serves the prompt of the latest look, in tokens
-  /// to compute. It holds `cached` of the prompt, and `best` holds most, `most`.
+  /// Returns the surcharge, in tokens to compute, for serving the prompt of the latest look at `replica`, which holds
+  /// `cached` of it, while `best` holds `most`. It is negative where others will reuse what is computed.
   double waste(ReplicaIndex best, ReplicaIndex replica, Tokens most, Tokens cached) const;
 
   /// The replica gets a client's prompt of so many tokens, and holds it from now on. The best candidate held `most` of
