@@ -36,6 +36,7 @@ net::Awaitable<void> ticking(InternalErrors& errors, Part part, std::chrono::mil
     timer.expires_after(wait);
     co_await timer.async_wait(net::use_awaitable);
   }
+}
 
 }  // namespace
 
