@@ -35,17 +35,6 @@ Relay::~Relay() {
   if (replica_) replica_->detach();
 }
 
-/// Does a handler's work. An exception of the work reaches the relay's caller, for the poller could do nothing with it.
-template <class Work>
-void Relay::guarded(const Work& work) {
-  try {
-    work();
-  } catch (...) {
-    failure_ = std::current_exception();
-    finish();
-  }
-}
-
 void Relay::start() {
   if (!connected_) started_ = Clock::now();
   loop_.deadlines.attach(*this);

@@ -70,8 +70,16 @@ class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listen
   /// A longer answer is written at once: to copy it costs more than to wake its client.
   static constexpr std::size_t most_deferred = 16 * 1024;
 
+  /// Does a handler's work. An exception of the work reaches the relay's caller, for the poller could do nothing with it.
   template <class Work>
-  void guarded(const Work& work);
+  void guarded(const Work& work) {
+    try {
+      work();
+    } catch (...) {
+      failure_ = std::current_exception();
+      finish();
+    }
+  }
   void start();
   void ready(std::uint32_t tag, std::uint32_t events) override;
   void prefetch(std::uint32_t tag, int ahead) const override;

@@ -52,7 +52,7 @@ struct Seen {
   bool unparsed = false;
   std::uint16_t error_status = 0;
 };
-constexpr Seen whole{}, error{.error = true}, no_token{.token_events = 0}, no_marker{.complete = Completeness::none},
+constexpr Seen whole{}, told_error{.error = true}, no_token{.token_events = 0}, no_marker{.complete = Completeness::none},
     framed{.complete = Completeness::framing, .token_events = 0}, nothing{false, Completeness::none, 0, false},
     full{.error = true, .error_status = 503}, at_fault{.error = true, .error_status = 422},
     no_json{.token_events = 0, .unparsed = true}, broken_json{.unparsed = true};
@@ -86,10 +86,10 @@ const Row rows[]{
     {"a stream of which an event was too long", {End::whole, 200, chat, sse, true}, Outcome::ok, {}, no_json},
     {"nothing tells the end", {End::whole, 200, chat, sse, true}, Outcome::truncated, {}, no_marker},
     {"a close without an end", {End::truncated, 200, chat, sse, true}, Outcome::truncated},
-    {"an error in the stream", {End::whole, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
-    {"an error, then a reset", {End::reset, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
-    {"an error, then silence", {End::timed_out, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
-    {"an error, then a client leaves", {End::client_left, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
+    {"an error in the stream", {End::whole, 200, chat, sse, true}, Outcome::upstream_error, {}, told_error},
+    {"an error, then a reset", {End::reset, 200, chat, sse, true}, Outcome::upstream_error, {}, told_error},
+    {"an error, then silence", {End::timed_out, 200, chat, sse, true}, Outcome::upstream_error, {}, told_error},
+    {"an error, then a client leaves", {End::client_left, 200, chat, sse, true}, Outcome::upstream_error, {}, told_error},
     {"no room, in the stream", {End::whole, 200, chat, sse, true}, Outcome::replica_refused, {}, full},
     {"its own fault in the stream", {End::whole, 200, chat, sse, true}, Outcome::client_error, {}, at_fault},
     {"its own fault, then a reset", {End::reset, 200, chat, sse, true}, Outcome::client_error, {}, at_fault},
@@ -100,7 +100,7 @@ const Row rows[]{
     {"silence", {End::timed_out, 200, chat, sse, true}, Outcome::timeout},
     {"a drain ends amid tokens", {End::cut, 200, chat, sse, true}, Outcome::rejected, Phase::decode},
     {"a drain ends before a send", {End::cut, 0, chat, opaque, false}, Outcome::rejected, Phase::queue, nothing},
-    {"an error, then a drain ends", {End::cut, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
+    {"an error, then a drain ends", {End::cut, 200, chat, sse, true}, Outcome::upstream_error, {}, told_error},
     {"a client leaves amid tokens", {End::client_left, 200, chat, sse, true}, Outcome::client_abort, Phase::decode},
     {"before a token", {End::client_left, 200, chat, sse, true}, Outcome::client_abort, Phase::prefill, nothing},
     {"before a send", {End::client_left, 0, chat, opaque, false}, Outcome::client_abort, Phase::queue, nothing},
