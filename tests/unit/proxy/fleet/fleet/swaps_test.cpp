@@ -233,7 +233,6 @@ TEST_F(FleetTest, AShadowBeginsAnewWhereWhatIsComparedIsAnother) {
   EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].set = {{"model", "\"v2\""}}; }), is_new);
   EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].forward_auth = true; }), is_new);
   EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].sample = 0.1; }), is_new);
-  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].key.header = "X-User"; }), is_new);
   EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].exclude_keys = {"ab"}; }), is_new);
   EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.pools[0].replicas[0].url.port = 9; }), has_another_primary);
   EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.pools[0].replicas[0].config = "v2"; }), has_another_primary);
