@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/tls_bridge.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
