@@ -10,6 +10,7 @@ from compose import COMPOSE, mounts, read_yaml, settings_of, starts
 
 PROMETHEUS = Path("config/deploy/prometheus.yml")
 GRAFANA = Path("config/deploy/grafana/provisioning")
+FINDINGS = Path("proxy/live/findings.cpp")
 RUNBOOK = Path("docs/guides/alerts.md")
 OF_SHADOWS = ("weir_shadow_requests_total",)  # No other role has these.
 RULE_TESTS = Path("tests/deploy/alerts_test.yml")
@@ -137,11 +138,16 @@ def check_queries():
 def check_alerts():
     """Checks that every alert has a runbook section named by its annotation, a test that fires it and one that does not."""
     sections = {title.lower() for title in re.findall(r"^## (\w+)$", RUNBOOK.read_text(), re.M)}
+    # The anchor of an alert about a finding is the finding's own section.
+    findings = f"{RUNBOOK}#{{{{ $labels.what }}}}"
+    for name in re.findall(r'Rule\{"(\w+)"', FINDINGS.read_text()):
+        if f"\n### {name}\n" not in RUNBOOK.read_text():
+            wrong(RUNBOOK, f"the finding {name} has no section")
     rules = [rule for group in read_yaml(queries.RULES)["groups"] for rule in group["rules"] if "alert" in rule]
     tests = [case for test in read_yaml(RULE_TESTS)["tests"] for case in test.get("alert_rule_test", [])]
     for rule in rules:
         name = rule["alert"]
-        if rule["annotations"]["runbook"] != f"{RUNBOOK}#{name.lower()}" or name.lower() not in sections:
+        if rule["annotations"]["runbook"] not in (f"{RUNBOOK}#{name.lower()}", findings) or name.lower() not in sections:
             wrong(f"alert {name}", "its runbook annotation leads to no section")
         if rule["labels"].get("severity") not in ("critical", "warning"):
             wrong(f"alert {name}", "severity must be critical or warning")
