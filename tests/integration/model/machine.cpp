@@ -199,15 +199,9 @@ void Machine::answer(Exchange& exchange) {
 
 bool Machine::answer_badly(Exchange& exchange) {
   const bool streams = wants_stream(exchange.request().body);
-  auto one = vllm_chat(2);
-  one.usage = vllm_chat(1).usage;
   switch (flaw_) {
     case Flaw::empty:
       exchange.send(streams ? sse_head() + std::string(last_chunk) : integration::answer("200 OK", ""));
-      return true;
-    case Flaw::one_token:
-      exchange.send(streams ? sse_head() + chunk(one.body(asks_for_usage(exchange.request()))) + std::string(last_chunk)
-                            : integration::answer("200 OK", vllm_whole_chat(1)));
       return true;
     case Flaw::page:
       exchange.send(integration::answer("200 OK", "<html><body>Welcome</body></html>", "text/html"));

@@ -37,7 +37,6 @@ class Truth {
 enum class Flaw : std::uint8_t {
   none,
   empty,  ///< 200 and nothing in it.
-  one_token,
   page,     ///< An HTML page with status 200.
   asleep,   ///< The metrics page says that the engine sleeps, and requests stand.
   ill,      ///< The health path answers 503. All other answers are right.

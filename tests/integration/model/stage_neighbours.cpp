@@ -21,8 +21,7 @@ using namespace std::chrono_literals;
 constexpr std::array words{"limited", "crowded", "invalid", "", "", "", "deadly", "numbing"};
 std::string word_of(Odd odd) { return words[static_cast<std::size_t>(odd)]; }
 
-constexpr std::array flaws{Flaw::none,   Flaw::empty, Flaw::one_token, Flaw::page,
-                           Flaw::asleep, Flaw::ill,   Flaw::crashes};
+constexpr std::array flaws{Flaw::none, Flaw::empty, Flaw::page, Flaw::asleep, Flaw::ill, Flaw::crashes};
 
 /// A replica that is broken for all is out within this time, and clients see nothing of it for a while then.
 constexpr auto out_within = 10s;
