@@ -45,6 +45,11 @@ std::string error_body(metrics::Api api, unsigned status, const OwnError& error)
   return metrics::wire::dialect_of(api).error_body(status, error) + "\n";
 }
 
+ApiAnswer api_error(unsigned status, std::string_view code, std::string_view message) {
+  const std::string type = status >= 500 ? "api_error" : "invalid_request_error";
+  return {status, error_body(metrics::Api::other, status, {type, std::string(code), std::string(message)})};
+}
+
 std::string error_event(metrics::Api api, unsigned status, const OwnError& error) {
   return metrics::wire::dialect_of(api).error_event(status, error);
 }

@@ -45,6 +45,16 @@ std::string own_answer(const OwnAnswer& answer, const OwnFraming& framing);
 /// Anthropic's routes {"type":"error","error":{"type","message"}} with the type that its clients know for the status.
 std::string error_body(metrics::Api api, unsigned status, const OwnError& error);
 
+/// An answer to an operator.
+struct ApiAnswer {
+  unsigned status = 200;
+  std::string body;
+  std::string content_type = "application/json";
+};
+
+/// {"error":{"message","type","param":null,"code"}}
+ApiAnswer api_error(unsigned status, std::string_view code, std::string_view message);
+
 /// The last event of a stream that ends with an error, framed.
 std::string error_event(metrics::Api api, unsigned status, const OwnError& error);
 

@@ -13,7 +13,7 @@
 #include "metrics/series/exposition.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/vocabulary.hpp"
-#include "proxy/control/admin.hpp"
+#include "proxy/admin/admin.hpp"
 #include "proxy/events/events.hpp"
 #include "proxy/live/figures.hpp"
 #include "proxy/live/findings.hpp"
@@ -135,9 +135,9 @@ std::string document() {
 std::string api_page() {
   std::string text(api_head);
   text += "| path | listener | what it is |\n|---|---|---|\n";
-  for (const auto& [scope, changes, path, about] : control::admin_paths()) {
+  for (const auto& [scope, changes, path, about] : admin::admin_paths()) {
     const auto asked = (changes ? "POST " : "") + std::string(path);
-    text += row(code(asked), scope == control::AdminScope::metrics ? "both" : "admin", about);
+    text += row(code(asked), scope == admin::AdminScope::metrics ? "both" : "admin", about);
   }
   text += document();
   text += of_window;

@@ -13,7 +13,7 @@
 #include "metrics/record/log_line.hpp"
 #include "metrics/series/exposition.hpp"
 #include "metrics/wire/json/writer.hpp"
-#include "proxy/control/admin.hpp"
+#include "proxy/admin/admin.hpp"
 #include "proxy/live/findings.hpp"
 #include "proxy/live/members.hpp"
 #include "proxy/reference/pages.hpp"
@@ -92,7 +92,7 @@ std::string look_up(std::string_view word) {
     found.add(member.path, std::string(member.path) + " of /api/live", member.about.text());
   for (const auto& rule : live::rules())
     found.add(rule.what, "Finding " + std::string(rule.what) + " of: " + plain(rule.who), rule.about.text());
-  for (const auto& [scope, changes, path, about] : control::admin_paths())
+  for (const auto& [scope, changes, path, about] : admin::admin_paths())
     found.add(path, (changes ? "POST " : "GET ") + std::string(path), about);
   return std::move(found).all();
 }

@@ -14,13 +14,10 @@
 
 #include "config/address.hpp"
 #include "config/secret.hpp"
-#include "proxy/control/admin.hpp"
-#include "proxy/control/api.hpp"
-#include "proxy/control/history.hpp"
-#include "proxy/control/incident/report.hpp"
-#include "proxy/control/live_comparison.hpp"
-#include "proxy/control/reload.hpp"
-#include "proxy/control/rollouts.hpp"
+#include "proxy/admin/admin.hpp"
+#include "proxy/admin/api.hpp"
+#include "proxy/admin/reload.hpp"
+#include "proxy/admin/report.hpp"
 #include "proxy/events/events.hpp"
 #include "proxy/exchange/attempt_runner.hpp"
 #include "proxy/exchange/loop.hpp"
@@ -29,12 +26,15 @@
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/fleet/resolver.hpp"
 #include "proxy/fleet/watcher.hpp"
+#include "proxy/rollout/rollouts.hpp"
 #include "proxy/serve/arrivals.hpp"
 #include "proxy/serve/client_connection.hpp"
 #include "proxy/serve/listeners.hpp"
 #include "proxy/serve/session.hpp"
 #include "proxy/serve/shutdown.hpp"
 #include "proxy/serve/start.hpp"
+#include "proxy/shadows/history.hpp"
+#include "proxy/shadows/live_comparison.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -63,8 +63,8 @@ void start(exchange::Loop& loop, Handshakes& handshakes, NewClient client) {
 }
 
 /// Returns the rollouts as an earlier weir left them. Conversations keep their numbers.
-control::KeptRollouts kept_rollouts(const config::Settings& settings) {
-  auto kept = control::read_rollouts(settings.admin.state);
+rollout::KeptRollouts kept_rollouts(const config::Settings& settings) {
+  auto kept = rollout::read_rollouts(settings.admin.state);
   if (!kept.conversation_key) kept.conversation_key = exchange::make_sip_key();
   return kept;
 }
@@ -77,7 +77,7 @@ config::LoadResult load_again(const LoadSettings& load, const BlameSettings& bla
   const auto* const settings = std::get_if<config::Settings>(&loaded);
   if (settings == nullptr || settings->rollouts.empty()) return loaded;
   if (!before.rollouts.empty() && settings->admin.state == before.admin.state) return loaded;
-  const auto why = control::why_not_kept(settings->admin.state);
+  const auto why = rollout::why_not_kept(settings->admin.state);
   if (why.empty()) return loaded;
   return std::vector{blame("admin", "state", why)};
 }
@@ -101,8 +101,8 @@ class Server {
   void ignore_signals();
   void signalled(int signal);
   void reopen_log(const std::string& signal);
-  std::vector<std::string> take_over(const config::Settings& settings, control::Reload::Keys keys);
-  void reloaded(const control::Reload::Result& result);
+  std::vector<std::string> take_over(const config::Settings& settings, admin::Reload::Keys keys);
+  void reloaded(const admin::Reload::Result& result);
   template <class Duty>
   void do_duty(const Duty& duty);
   void look_after_replicas();
@@ -121,28 +121,27 @@ class Server {
   fleet::Fleet fleet_;
   metrics::record::RequestLog log_;
   fleet::ModelDirectory models_{fleet_};
-  control::KeptRollouts kept_rollouts_;
+  rollout::KeptRollouts kept_rollouts_;
   exchange::Shared shared_{.exposition = exposition_,
                            .fleet = fleet_,
                            .log = log_,
                            .models = models_,
                            .conversation_key{*kept_rollouts_.conversation_key}};
-  control::Reload reload_;
-  control::History history_{log_};
-  control::LogWatch log_watch_;
+  admin::Reload reload_;
+  shadows::History history_{log_};
+  admin::LogWatch log_watch_;
   std::vector<std::string> reload_errors_;  ///< Of the last reload, if it failed.
-  control::SlowAnswers slow_answers_{context_};
-  control::LiveComparison live_comparison_{history_, slow_answers_};
-  control::Rollouts rollouts_{context_, fleet_, history_, slow_answers_, std::move(kept_rollouts_)};
+  shadows::SlowAnswers slow_answers_{context_};
+  shadows::LiveComparison live_comparison_{history_, slow_answers_};
+  rollout::Rollouts rollouts_{context_, fleet_, history_, slow_answers_, std::move(kept_rollouts_)};
   live::Live live_{
       fleet_, exposition_, threads_, [this] { return surroundings(); }, Clock::now(), std::chrono::system_clock::now()};
-  control::incident::Recorder recorder_{live_, slow_answers_, [this](std::string_view because) {
-                                          return control::incident::data(live_, reload_.settings(),
-                                                                         control::incident::longest, because);
-                                        }};
-  control::AdminSources admin_sources_{exposition_, fleet_,         reload_,
-                                       history_,    slow_answers_,  rollouts_,
-                                       live_,       shared_.bypass, [this] { return why_not_ready(); }};
+  admin::Recorder recorder_{live_, slow_answers_, [this](std::string_view because) {
+                              return admin::report_data(live_, reload_.settings(), admin::longest_report, because);
+                            }};
+  admin::AdminSources admin_sources_{exposition_, fleet_,         reload_,
+                                     history_,    slow_answers_,  rollouts_,
+                                     live_,       shared_.bypass, [this] { return why_not_ready(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::unique_ptr<exchange::Shadows> shadows_;
   std::vector<std::unique_ptr<Handshakes>> handshakes_;  ///< There is one for each loop.
@@ -262,7 +261,7 @@ live::Surroundings Server::surroundings() const {
   around.buffer_limit_bytes = shared_.buffers.limit();
   around.log = log_.account();
   around.log_loses = log_watch_.loses();
-  if (around.log_loses) around.log_why = control::why_lost(around.log);
+  if (around.log_loses) around.log_why = admin::why_lost(around.log);
   around.comparisons = live_comparison_.latest(*snapshot);
   around.rollouts = rollouts_.rows();
   return around;
@@ -278,8 +277,8 @@ void Server::accepted(Audience audience, net::UniqueFd client) {
   const auto part = of_client ? metrics::series::Part::session : metrics::series::Part::operators;
   fleet::noting_failure(fleet_.internal_errors(), part, "the connection is closed", [&] {
     if (of_client) return place(std::move(client));
-    const auto scope = audience == Audience::admin ? control::AdminScope::admin : control::AdminScope::metrics;
-    control::start_admin_session(context_, std::move(client), scope, admin_sources_);
+    const auto scope = audience == Audience::admin ? admin::AdminScope::admin : admin::AdminScope::metrics;
+    admin::start_admin_session(context_, std::move(client), scope, admin_sources_);
   });
 }
 
@@ -328,7 +327,7 @@ void Server::reopen_log(const std::string& signal) {
 }
 
 /// Steps that can fail come first.
-std::vector<std::string> Server::take_over(const config::Settings& settings, control::Reload::Keys keys) {
+std::vector<std::string> Server::take_over(const config::Settings& settings, admin::Reload::Keys keys) {
   const auto before = fleet_.snapshot();
   const bool other_connections = settings.limits.connections != before->settings.limits.connections;
   try {
@@ -344,19 +343,19 @@ std::vector<std::string> Server::take_over(const config::Settings& settings, con
     return {error.what()};
   }
   const auto now = Clock::now();
-  control::begin_anew(*before, *fleet_.snapshot(), history_, now);
+  shadows::begin_anew(*before, *fleet_.snapshot(), history_, now);
   rollouts_.adopt(now);
   warn_of_exposed(settings);
   if (other_connections) warn_of_few_descriptors(settings.limits);
   return {};
 }
 
-void Server::reloaded(const control::Reload::Result& result) {
-  const bool successful = result.kind == control::Reload::Result::Kind::done;
+void Server::reloaded(const admin::Reload::Result& result) {
+  const bool successful = result.kind == admin::Reload::Result::Kind::done;
   exposition_.last_load.successful = successful;
   reload_errors_ = result.errors;
   if (successful) exposition_.last_load.last_success = std::chrono::system_clock::now();
-  if (shared_.bypass.load()) events::warn(events::What::bypass, "", control::bypass_is_on);
+  if (shared_.bypass.load()) events::warn(events::What::bypass, "", admin::bypass_is_on);
   manager_.ready(successful ? "serving" : "serving with the settings before the reload that failed");
 }
 

@@ -362,7 +362,7 @@ class RolloutRun final : lab::plan::Watcher {
     came_.push_back(now());
   }
 
-  // The rollout, as proxy/control/rollouts.cpp runs it.
+  // The rollout, as proxy/rollout/rollouts.cpp runs it.
 
   void tick() {
     if (ends_at_) {

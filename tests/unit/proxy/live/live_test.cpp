@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "proxy/control/live_api.hpp"
+#include "proxy/admin/live_api.hpp"
 #include "proxy/keys/client_keys.hpp"
 #include "tests/unit/proxy/live/live_view.hpp"
 
@@ -64,7 +64,7 @@ TEST_F(LiveTest, StatesAndBooksAreOfNowForWhoAsks) {
   second(2);
   const auto asked = [&] {
     now += milliseconds(100);
-    return json::parse(control::live_answer("", live, now).body);
+    return json::parse(admin::live_answer("", live, now).body);
   };
   const auto in_flight = [](const json::value& all) {
     return all.at("pools").at("chat").at("in_flight").to_number<int>();
@@ -244,7 +244,7 @@ TEST(LiveKeys, KeysThatWaitedOnceAreLetGoWhileAnotherWaits) {
 }
 
 TEST_F(LiveTest, AStreamSendsTheWholeAndThenWhatHasChanged) {
-  control::LiveStream stream(live, now);
+  admin::LiveStream stream(live, now);
   EXPECT_EQ(stream.next(now), "") << "there are no figures yet";
   second();
   EXPECT_THAT(stream.next(now), HasSubstr("event: live\ndata: {\"schema\":1,"));
@@ -258,9 +258,9 @@ TEST_F(LiveTest, AStreamSendsTheWholeAndThenWhatHasChanged) {
 }
 
 TEST_F(LiveTest, TheWindowIsAskedByNamesAndBounded) {
-  EXPECT_EQ(control::window_answer("", live).status, 503u);
+  EXPECT_EQ(admin::window_answer("", live).status, 503u);
   second(5);
-  const auto ask = [&](std::string_view query) { return control::window_answer(query, live); };
+  const auto ask = [&](std::string_view query) { return admin::window_answer(query, live); };
   const auto all = json::parse(ask("seconds=3").body);
   EXPECT_EQ(all.at("replicas").at("gpu1").at("in_decode").as_array().size(), 3u);
   EXPECT_EQ(all.at("weir").at("memory_bytes").as_array().size(), 3u);
@@ -282,10 +282,10 @@ TEST_F(LiveTest, AWindowOfTooManyNumbersIsRefused) {
   for (int i = 0; i < 200; ++i) names.push_back("many" + std::to_string(i));
   fleet.adopt(settings_of(names));
   second();
-  EXPECT_EQ(control::window_answer("seconds=900", live).status, 400u);
-  EXPECT_EQ(control::window_answer("seconds=900&figures=tokens_out_per_s", live).status, 200u);
-  EXPECT_EQ(control::window_answer("seconds=900&replica=many3", live).status, 200u);
-  EXPECT_EQ(control::window_answer("seconds=60", live).status, 200u);
+  EXPECT_EQ(admin::window_answer("seconds=900", live).status, 400u);
+  EXPECT_EQ(admin::window_answer("seconds=900&figures=tokens_out_per_s", live).status, 200u);
+  EXPECT_EQ(admin::window_answer("seconds=900&replica=many3", live).status, 200u);
+  EXPECT_EQ(admin::window_answer("seconds=60", live).status, 200u);
 }
 
 /// Members of a host's name come and go, and each has a name of its own.
@@ -320,29 +320,29 @@ TEST_F(LiveTest, FiveHundredReplicasTakeLessThanSixteenMebibytes) {
 }
 
 TEST_F(LiveTest, EventsAreAskedByNumber) {
-  const auto before = json::parse(control::events_answer("", live).body).at("last").to_number<std::uint64_t>();
+  const auto before = json::parse(admin::events_answer("", live).body).at("last").to_number<std::uint64_t>();
   events::info(events::What::reload, "", "reload: one");
   events::info(events::What::reload, "", "reload: two");
-  const auto two = json::parse(control::events_answer("since=" + std::to_string(before), live).body);
+  const auto two = json::parse(admin::events_answer("since=" + std::to_string(before), live).body);
   ASSERT_EQ(two.at("events").as_array().size(), 2u);
   EXPECT_EQ(two.at("events").at(1).at("text").as_string(), "reload: two");
   EXPECT_EQ(two.at("events").at(1).at("seq").to_number<std::uint64_t>(), before + 2);
   EXPECT_TRUE(two.at("events").at(1).at("who").is_null());
-  EXPECT_EQ(json::parse(control::events_answer("limit=1", live).body).at("events").as_array().size(), 1u);
-  EXPECT_EQ(control::events_answer("since=-1", live).status, 400u);
-  EXPECT_EQ(control::events_answer("until=1", live).status, 400u);
+  EXPECT_EQ(json::parse(admin::events_answer("limit=1", live).body).at("events").as_array().size(), 1u);
+  EXPECT_EQ(admin::events_answer("since=-1", live).status, 400u);
+  EXPECT_EQ(admin::events_answer("until=1", live).status, 400u);
 }
 
 TEST_F(LiveTest, StreamsHavePlacesAndGiveThemBack) {
   std::vector<std::unique_ptr<Live::StreamPlace>> open;
   for (std::size_t i = 0; i < Live::most_streams; ++i) {
-    EXPECT_EQ(control::stream_answer("", live).status, 200u);
+    EXPECT_EQ(admin::stream_answer("", live).status, 200u);
     open.push_back(std::make_unique<Live::StreamPlace>(live));
   }
-  EXPECT_EQ(control::stream_answer("", live).status, 503u);
+  EXPECT_EQ(admin::stream_answer("", live).status, 503u);
   open.pop_back();
-  EXPECT_EQ(control::stream_answer("", live).status, 200u);
-  EXPECT_EQ(control::stream_answer("seconds=1", live).status, 400u);
+  EXPECT_EQ(admin::stream_answer("", live).status, 200u);
+  EXPECT_EQ(admin::stream_answer("seconds=1", live).status, 400u);
 }
 
 }  // namespace
