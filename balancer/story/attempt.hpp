@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "balancer/health.hpp"
-#include "balancer/lease.hpp"
+#include "balancer/placement.hpp"
 #include "balancer/story/retries.hpp"
 #include "metrics/moment.hpp"
 #include "metrics/record/answer.hpp"
