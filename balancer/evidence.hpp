@@ -1,4 +1,6 @@
-// The evidence of a replica: how requests ended there, by address. An address is a client and a topic, a topic for all
+// The evidence of a replica: how requests ended there, by client and topic.
+//
+// An address is a client and a topic, a topic for all
 // clients, or the whole replica; a topic is a model on a kind of route. What a replica does to one client, model or
 // route changes nothing for the others whom it answers. So a bad end reaches only as far as the evidence does:
 //

@@ -1,4 +1,4 @@
-// Health tells whether a replica is fit to take requests, by what its probes and its requests showed of it.
+// Health tells whether a replica is fit to take requests, by its probes and its requests.
 //
 // A replica is out for a hard reason (it refuses connections, its name has no address) or for soft ones (probes that
 // fail, a health path that answers errors, failures in a row, answers unlike its peers', streams without a token). Soft

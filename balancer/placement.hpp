@@ -1,4 +1,4 @@
-// What a request brings to its pool, and what it gets: a lease on a replica, a wait, or a refusal.
+// What a request brings to its pool, and gets: a lease, a wait, or a refusal.
 #pragma once
 
 #include <chrono>
@@ -105,7 +105,8 @@ class LeaseOwner : public std::enable_shared_from_this<LeaseOwner> {
   ~LeaseOwner() = default;
 };
 
-/// A lease is taken in the same critical section as the choice. Whatever happens, its end gives back all that is left.
+/// A lease is what a request owns while a replica works for it. It is taken in the same critical section as the choice.
+/// Whatever happens, its end gives back all that is left.
 /// A lease can be moved, and one thread uses it at a time. On an empty one (default, moved from, ended) every call does
 /// nothing.
 class Lease {

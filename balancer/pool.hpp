@@ -1,4 +1,4 @@
-// A pool chooses a replica for each request and keeps the books of the work that its replicas have to do. A request
+// A pool chooses a replica for each request, and keeps the books of its replicas' work. A request
 // comes to it for its offer, with its first token and at its end; one that waits may leave before. The pool is
 // thread-safe: one mutex (pool_state.hpp) is held for a decision and never across I/O.
 //

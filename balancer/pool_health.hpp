@@ -1,9 +1,9 @@
-// The health of a pool's replicas: what requests, probes and witnesses show of them, and which state they are in. Like
-// its pool, which owns it, it is thread-safe; a report that brings a replica back serves the queue.
+// The health of a pool's replicas, by what requests, probes and witnesses show of them. Like its pool, which owns it,
+// it is thread-safe; a report that brings a replica back serves the queue.
 //
-// The judgment of silent replicas. A replica that is silent for 5 s is suspected, and witnesses are asked
-// (Suspicion). The suspicion stands once the silence is four times the predicted time to first token, or an answer
-// that is not streamed is overdue, or failed probes took the replica down. The replica hangs if
+// A replica that is silent for 5 s is suspected, and witnesses are asked (Suspicion). The suspicion stands once the
+// silence is four times the predicted time to first token, or an answer that is not streamed is overdue, or failed
+// probes took the replica down. The replica hangs if
 //
 // 1. the suspicion stands, and a probe gets no answer or an error, or the replica is down, or mute for 10 s;
 // 2. neither probe nor metrics page is answered for 10 s and for the predicted time to first token;
@@ -29,6 +29,7 @@
 
 namespace weir::balancer {
 
+/// The limits by which silent replicas are judged.
 namespace silence {
 
 /// The least silence of a replica's streams that makes it suspect. The suspicion stands, so that one witness is enough

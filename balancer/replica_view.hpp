@@ -1,4 +1,4 @@
-// A view shows a replica as one decision sees it: its settings and the gauges of its ledger at that moment.
+// A replica as one decision sees it, and as the settings and its engine describe it.
 #pragma once
 
 #include <cstdint>

@@ -83,7 +83,7 @@ void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
   entry.output_left = work.stream ? 0 : static_cast<double>(work.output);
   entry.in_flight_at_start = gauges().in_flight;
   entry.in_flight_seconds_at_start = integrals_.prefill_seconds + integrals_.decode_seconds;
-  entries_.emplace(ticket, entry);  // Nothing has changed if it throws.
+  entries_.emplace(ticket, entry);
 
   if (entry.shows) {
     begin_to_owe();

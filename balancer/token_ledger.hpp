@@ -1,4 +1,4 @@
-// A ledger says how many tokens one replica still has to process, and how long it has been busy.
+// A ledger counts the tokens that one replica has left to process, and its signs of life.
 //
 // A Pool owns it and calls everything here under its mutex; only StreamedTokens is touched without it. Each call costs
 // O(log n) for n requests in flight, and O(n) while requests that are not streamed are among them.
@@ -97,7 +97,7 @@ class TokenLedger {
   /// of the latest call that took the time. A `now` before the latest one counts as the latest one.
   void advance(Moment now);
 
-  /// Nothing else allocates. If it throws, only time has passed.
+  /// Nothing else allocates.
   void open(Ticket ticket, const Work& work, Moment now);
 
   /// Takes the prompt out of prefill_left. Returns the output tokens that the lease is to release by itself from now

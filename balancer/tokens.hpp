@@ -1,4 +1,4 @@
-// Every file of balancer/ uses these words.
+// The words that every file of balancer/ uses: tokens, keys of replicas, gauges.
 #pragma once
 
 #include <cstdint>

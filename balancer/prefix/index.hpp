@@ -1,4 +1,4 @@
-// The index of a pool says which replica has computed the beginning of a prompt, and how much of it.
+// The index of a pool tells which replicas hold the beginning of a prompt.
 //
 // The table has a line for each anchor of the prompts that were sent (PromptPrefix), with the epoch in which each
 // replica used it last. A prompt is entered when it is sent, so that siblings find it at once; its new lines are in

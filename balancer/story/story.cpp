@@ -147,11 +147,11 @@ Command Story::on(Refused refused, Moment now) {
   const bool from_the_queue = comes_from_the_queue(refused.reason);
   // The last replica's failure is reported, unless no connection was made and the queue refused.
   const bool failed = reached_a_replica() || (last_ && !from_the_queue);
-  if (from_the_queue || !failed) answered_.limit_hit = refused.reason;
+  if (from_the_queue || !failed) finish_.limit_hit = refused.reason;
   // Another replica may have the state: a 404 would not be true.
   const bool unsought = from_the_queue && best_ && lacks_state(best_->over.told_status());
   if (failed && !unsought) return end(now);
-  answered_.refusal = refused;
+  finish_.refusal = refused;
   return end_unserved(Told::refused,
                       refused.reason == Refused::Reason::too_long ? Outcome::bad_request : Outcome::rejected, now);
 }
@@ -177,8 +177,8 @@ Story::Plan Story::plan() const {
 }
 
 const ReplicaRef* Story::told_replica() const {
-  if (!answered_.of_replica) return nullptr;
-  return answered_.told == Told::kept_error ? &best_->replica : &replica();
+  if (!finish_.of_replica) return nullptr;
+  return finish_.told == Told::kept_error ? &best_->replica : &replica();
 }
 
 Lease Story::take_lease() {
@@ -271,7 +271,7 @@ Command Story::relayed(AttemptOver over, Moment now) {
     shared_.poison.forget(stream_identity());
   }
   last_ = std::make_unique<AttemptOver>(std::move(over));
-  answered_.of_replica = true;
+  finish_.of_replica = true;
   return done(Told::relayed, now);
 }
 
@@ -370,7 +370,7 @@ Command Story::go_on(AttemptOver over, bool out, Moment now) {
   if (replica_is_untried()) tried_.push_back(replica().key.serial);
   wait_.in_front = in_front;
   if (waits && wait_.deadline && now >= *wait_.deadline) {
-    answered_.limit_hit = Refused::Reason::expired;
+    finish_.limit_hit = Refused::Reason::expired;
     return end(now);
   }
   attempts_.back().why = why;
@@ -401,7 +401,7 @@ void Story::keep(AttemptOver over, bool goes_on) {
 /// Ends a request that a replica had, or was to have. The client gets the best answer that there is, or else an error
 /// of weir's own about the last replica.
 Command Story::end(Moment now) {
-  answered_.of_replica = true;
+  finish_.of_replica = true;
   if (is_unsought()) best_.reset();
   if (best_) {
     if (is_to_blame(best_->replica, best_->over.told_status(), now))
@@ -416,14 +416,14 @@ Command Story::end(Moment now) {
 
 /// Ends a request that no replica works on.
 Command Story::end_unserved(Told told, Outcome outcome, Moment now) {
-  answered_.of_replica = reached_a_replica();
+  finish_.of_replica = reached_a_replica();
   last_ = std::make_unique<AttemptOver>();
   last_->verdict.outcome = outcome;
   return done(told, now);
 }
 
 Command Story::done(Told told, Moment now) {
-  answered_.told = told;
+  finish_.told = told;
   give_retry_back();
   // Where all are slow, a request that took too long twice may be served a minute later.
   if (is_poison() && made_ > 0 && toll_.by_two && identity_ != 0 && !toll_.too_slow)
@@ -459,7 +459,7 @@ void Story::complete(metrics::record::RequestRecord& record, Moment now) {
   record.phase = over.verdict.phase;
   record.sent = over.sent;
   record.head = over.head;
-  record.ended = answered_.told == Told::relayed ? over.ended : now;
+  record.ended = finish_.told == Told::relayed ? over.ended : now;
   record.overhead_max = over.overhead_max;
   record.in_flight_at_start = over.concurrency.in_flight_at_start;
   record.in_flight_mean = over.concurrency.in_flight_mean;

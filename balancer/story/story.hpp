@@ -1,7 +1,7 @@
-// The story of one request: which replica it asks, whether it goes out again, at whose expense, what is learned of the
-// replicas on the way, and which answer its client gets in the end. A pure machine: it is told what happened, with the
-// moment, and says what is to be done. It knows no clock and no socket. A driver carries its commands out: the proxy's
-// for clients' and for mirrored requests, the lab's in simulated time.
+// The story of one request is a machine without a clock or a socket. It decides which replica is asked, whether the
+// request goes out again and at whose expense, what is learned of the replicas on the way, and which answer the client
+// gets. It is told what happened, with the moment, and says what is to be done. A driver carries its commands out: the
+// proxy's for clients' and for mirrored requests, the lab's in simulated time.
 //
 // Nothing is tried again once a byte has reached the client. After each attempt a table (Story::terms_of) says what
 // another one costs, and whether the request may wait for a replica if it can't have one:
@@ -19,7 +19,7 @@
 //   no HTTP                                         budget; first free if now out       no
 //
 // A request may name state that some replica keeps under an id. Where nobody knows which, the replicas are asked one
-// after the other as long as they answer 404, and the one that has it is remembered (homes.hpp). Such a 404 says
+// after the other as long as they answer 404, and the one that has it is remembered (Homes). Such a 404 says
 // nothing of a replica.
 #pragma once
 
@@ -160,7 +160,7 @@ class Story {
     bool failed_twice;
   };
   Ending ending() const {
-    return {answered_.told, last_.get(), told_replica(), answered_.refusal, answered_.limit_hit, has_failed_twice()};
+    return {finish_.told, last_.get(), told_replica(), finish_.refusal, finish_.limit_hit, has_failed_twice()};
   }
   /// Adds all that the story knows to a record that has what the client asked. Takes the answer of the last attempt.
   void complete(metrics::record::RequestRecord& record, Moment now);
@@ -306,13 +306,13 @@ class Story {
   };
   Toll toll_;
   /// The end: see Ending.
-  struct Answered {
+  struct Finish {
     Told told = Told::nothing;
     bool of_replica = false;  ///< `told` is about a replica.
     Refused refusal;
     std::optional<Refused::Reason> limit_hit;
   };
-  Answered answered_;
+  Finish finish_;
   bool cutting_ = false;
   bool sought_ = false;       ///< A replica did not have the state.
   bool lacked_last_ = false;  ///< The last one asked was such a replica.
