@@ -1,3 +1,5 @@
+// Ties of requests to replicas: homes of stored state, sessions, and the hashing that ranks replicas.
+//
 // Homes remember at which replica the state lies that a request names: a stored response, a file, a batch. Only ids
 // that a replica handed out are noted, so no client can fill the memory with ids that it makes up.
 //

@@ -1,6 +1,6 @@
-// Estimates how many tokens a prompt has, without a tokenizer, and learns from the usage that replicas report.
+// Estimates of a prompt's and an answer's tokens, learned from the usage that replicas report.
 //
-// Weights (token_weights.hpp) are learned per (model, API), per model, per API and for the pool (per_model.hpp). A new
+// Weights (TokenWeights) are learned per (model, API), per model, per API and for the pool (PerModel). A new
 // model starts from what its neighbours have taught; a model that has been answered five times uses its own weights.
 //
 // Prompts given as token ids are counted. An image has a fixed cost. Requests with either teach nothing, nor do
@@ -164,7 +164,7 @@ class TokenEstimator {
 
 // Expects how many tokens an answer will have: the mean per choice of the model's earlier answers, times
 // the choices asked for, and never more than the request allows. It learns per (model, API) and for the wider rows
-// above that (per_model.hpp). Older answers fade over about fifty.
+// above that (PerModel). Older answers fade over about fifty.
 //
 // Before anything is learned, a chat or a completion counts 256 tokens a choice. An API that weir does not read counts
 // none unless the request sets a limit or the API's own answers have taught otherwise: embeddings, rerank and score

@@ -128,15 +128,6 @@ void Evidence::each_of_topic(const Three& cells, const Do& act) {
   if (cells.topic != cells.own) act(*cells.topic);
 }
 
-/// True if the row of this client on this topic says so, or a row of two clients.
-template <class Says>
-bool Evidence::of_it_or_several(const Caller& caller, Row Cell::* row, const Says& says) const {
-  const Cell* const own = caller.client ? find(caller.client, caller.topic) : nullptr;
-  const Cell* const topic = find({}, caller.topic);
-  return (own != nullptr && says(*own, own->*row)) ||
-         (topic != nullptr && (topic->*row).several && says(*topic, topic->*row));
-}
-
 void Evidence::count(Cell& cell, std::uint32_t Counts::* what) {
   Counts& last = cell.last;
   if (last.answers() + last.bad >= most_counted) last = {last.good / 2, last.empty / 2, last.refused / 2, last.bad / 2};
@@ -160,8 +151,29 @@ void Evidence::guess_full(Cell& cell, std::chrono::duration<double> first, Momen
   increase(cell.times_full);
 }
 
+void Evidence::showed(Sign sign, const Caller& caller, Moment now,
+                      std::optional<std::chrono::duration<double>> full_for) {
+  switch (sign) {
+    case Sign::answered:
+    case Sign::empty:
+      return good(caller, sign == Sign::answered, now);
+    case Sign::client_error:
+      return refused(caller, now);
+    case Sign::failed:
+      return failed(caller, now);
+    case Sign::outdone:
+      return outdone(caller, now);
+    case Sign::full:
+      return full(caller, full_for, now);
+    default:
+      return;
+  }
+}
+
+/// `plenty`: the answer has a token, or is of a kind that has none. Else empty() has counted it.
 void Evidence::good(const Caller& caller, bool plenty, Moment now) {
   answered(now);
+  if (!caller.gives_work) return;
   if (served_[0].client != caller.said_by()) served_[1] = served_[0];
   served_[0] = {caller.said_by(), now};
   const Three cells = cells_of(caller, now);
@@ -180,8 +192,6 @@ void Evidence::good(const Caller& caller, bool plenty, Moment now) {
     cell.times_full = cell.times_avoided = 0;
   });
 }
-
-void Evidence::answered(Moment now) { last_answer_ = std::max(last_answer_, now); }
 
 void Evidence::refused(const Caller& caller, Moment now) {
   answered(now);
@@ -230,11 +240,13 @@ void Evidence::outdone(const Caller& caller, Moment now) {
   });
 }
 
-void Evidence::empty(const Caller& caller, bool in_row, Moment now) {
+std::uint32_t Evidence::empty(const Caller& caller, bool in_row, Moment now) {
   answered(now);
   const Three cells = cells_of(caller, now);
   each(cells, [](Cell& cell) { count(cell, &Counts::empty); });
-  if (in_row) cells.topic->empties.add(caller, now);
+  Row& empties = cells.topic->empties;
+  if (in_row) empties.add(caller, now);
+  return empties.several || !serves_others(caller, now) ? empties.length : 0;
 }
 
 void Evidence::gives_nothing(const Caller& caller, Moment now) {
@@ -295,22 +307,27 @@ Evidence::Advice Evidence::advise(const Caller& caller, Moment now) const {
   return advice;
 }
 
-bool Evidence::refuses(const Caller& caller, Moment now) const {
-  return of_it_or_several(caller, &Cell::refused, [&](const Cell& cell, const Row& row) {
-    return (caller.status == any_status || cell.status == caller.status) && row.is_young(now);
-  });
-}
-
-bool Evidence::was_outdone(const Caller& caller, Moment now) const {
-  return of_it_or_several(caller, &Cell::outdone, [now](const Cell&, const Row& row) { return row.is_young(now); });
-}
-
-bool Evidence::answers(const Caller& caller, Moment now) const {
+Evidence::Past Evidence::past_of(const Caller& caller, Moment now) const {
   const Cell* const own = caller.client ? find(caller.client, caller.topic) : nullptr;
   const Cell* const topic = find({}, caller.topic);
-  if (own != nullptr && own->refused.is_young(now)) return false;
-  return (own != nullptr && is_within(own->good, age, now)) ||
-         (topic != nullptr && is_within(topic->good, lately, now));
+  const auto of_it_or_several = [&](Row Cell::* row, const auto& says) {
+    return (own != nullptr && says(*own, own->*row)) ||
+           (topic != nullptr && (topic->*row).several && says(*topic, topic->*row));
+  };
+  Past past;
+  past.answers =
+      (own == nullptr || !own->refused.is_young(now)) &&
+      ((own != nullptr && is_within(own->good, age, now)) || (topic != nullptr && is_within(topic->good, lately, now)));
+  past.refuses = of_it_or_several(&Cell::refused, [&](const Cell& cell, const Row& row) {
+    return (caller.status == any_status || cell.status == caller.status) && row.is_young(now);
+  });
+  past.was_outdone = of_it_or_several(&Cell::outdone, [&](const Cell&, const Row& row) { return row.is_young(now); });
+  return past;
+}
+
+bool Evidence::is_outdone(const Caller& caller, Moment now) const {
+  return all_.outdone.length >= outdone_in_a_row && !answers_other_topics(caller.topic, now) &&
+         (all_.outdone.several || !serves_others(caller, now));
 }
 
 bool Evidence::serves_others(const Caller& caller, Moment now) const {
@@ -356,11 +373,6 @@ Evidence::Counts Evidence::counts(Client client, Topic topic, Moment now) const 
 std::uint32_t Evidence::empties(Topic topic) const {
   const Cell* const cell = find({}, topic);
   return cell != nullptr ? cell->empties.length : 0;
-}
-
-bool Evidence::empty_for_several(const Caller& caller, Moment now) const {
-  const Cell* const cell = find({}, caller.topic);
-  return cell != nullptr && (cell->empties.several || !serves_others(caller, now));
 }
 
 }  // namespace weir::balancer

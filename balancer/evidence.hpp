@@ -1,4 +1,6 @@
-// The evidence of a replica: how requests ended there, by address. An address is a client and a topic, a topic for all
+// The evidence of a replica: how requests ended there, by client and topic.
+//
+// An address is a client and a topic, a topic for all
 // clients, or the whole replica; a topic is a model on a kind of route. What a replica does to one client, model or
 // route changes nothing for the others whom it answers. So a bad end reaches only as far as the evidence does:
 //
@@ -74,6 +76,22 @@ struct Caller {
   Client said_by() const { return voice ? voice : client; }
 };
 
+/// A sign of a replica's health, from a request or a probe.
+enum class Sign : std::uint8_t {
+  answered,           ///< The replica gave an answer.
+  client_error,       ///< A refusal of such a request: no failure by itself, but see ReplicaSet::is_odd().
+  outdone,            ///< Another replica answered well what it had refused.
+  empty,              ///< An answer with nothing in it.
+  failed,             ///< The replica broke off, took too long, or answered with an error of its own.
+  refused,            ///< The replica refused a request's connection.
+  connect_timed_out,  ///< The replica did not take a connection in time.
+  full,               ///< The replica has no room now.
+  probe_passed,
+  probe_failed,
+  probe_excused,  ///< A probe without an answer, and with tokens meanwhile.
+  probe_refused,  ///< The replica refused a probe's connection.
+};
+
 class Evidence {
  public:
   static constexpr std::size_t most_cells = 32;
@@ -100,27 +118,21 @@ class Evidence {
 
   // Ends of requests.
 
-  /// `plenty`: the answer has a token, or is of a kind that has none. Else empty() has counted it.
-  void good(const Caller& caller, bool plenty, Moment now);
-  /// An answer to a request that gave the engine no work: it shows that the server is there, and no more.
-  void answered(Moment now);
-  void refused(const Caller& caller, Moment now);
-  /// The replica broke off, took too long, or answered with an error of its own.
-  void failed(const Caller& caller, Moment now);
-  /// Another replica answered well what this one had refused.
-  void outdone(const Caller& caller, Moment now);
-  /// An answer with nothing in it. Whether that is bad its peers tell: see gives_nothing(). `in_row`: it belongs to the
-  /// row of its topic.
-  void empty(const Caller& caller, bool in_row, Moment now);
+  /// Takes how a request ended. Signs of connections and probes say nothing here; an empty answer comes to empty(),
+  /// too. `full_for`: how long a full replica asked to be left alone. A good answer to a request that gave the engine
+  /// no work shows only that the server is there.
+  void showed(Sign sign, const Caller& caller, Moment now,
+              std::optional<std::chrono::duration<double>> full_for = std::nullopt);
+  /// Counts an answer with nothing in it. Whether that is bad its peers tell: see gives_nothing(). `in_row`: it belongs
+  /// to the row of its topic. Returns the length of that row, if it is two clients' or the replica serves no other;
+  /// else 0.
+  std::uint32_t empty(const Caller& caller, bool in_row, Moment now);
   /// The empty answers on this topic are the replica's fault.
   void gives_nothing(const Caller& caller, Moment now);
-  /// The replica has no room for this request; `told`: for so long.
-  void full(const Caller& caller, std::optional<std::chrono::duration<double>> told, Moment now);
   /// The replica rests, since a request has just failed there. failed() follows once the request's blame is known.
   void begin_rest(const Caller& caller, Moment now);
   /// The failures so far and those to come are of different rows.
   void end_row() { all_.row = {}; }
-  void clear() { *this = {}; }
 
   // Conclusions for a request.
 
@@ -132,14 +144,16 @@ class Evidence {
     bool rests = false, rests_for_queue = false;
   };
   Advice advise(const Caller& caller, Moment now) const;
-  /// The replica refused this client lately on this topic with this status, or two clients, and did not answer it
-  /// since.
-  bool refuses(const Caller& caller, Moment now) const;
-  /// The replica answered this client well within a minute, or anybody lately, on this topic, and did not refuse this
-  /// client since.
-  bool answers(const Caller& caller, Moment now) const;
-  /// Another replica answered lately what this one had refused, to this client or to two.
-  bool was_outdone(const Caller& caller, Moment now) const;
+  /// How the replica has treated such requests lately.
+  struct Past {
+    /// It answered this client well within a minute, or anybody lately, on this topic, and did not refuse this client
+    /// since.
+    bool answers = false;
+    /// It refused this client on this topic with this status, or two clients, and did not answer it since.
+    bool refuses = false;
+    bool was_outdone = false;  ///< Another replica answered what this one had refused, to this client or to two.
+  };
+  Past past_of(const Caller& caller, Moment now) const;
 
   // Conclusions on the replica.
 
@@ -153,13 +167,11 @@ class Evidence {
   bool answered_within(std::chrono::duration<double> time, Moment now) const;
   /// Returns the counts of one client, or of all for nothing; on one topic, or on all for 0.
   Counts counts(Client client, Topic topic, Moment now) const;
-  /// Another replica answered well enough requests in a row that this one had refused; and those of two clients.
-  bool is_outdone() const { return all_.outdone.length >= outdone_in_a_row; }
-  bool outdone_for_several() const { return all_.outdone.several; }
+  /// Another replica answered well enough requests in a row that this one had refused, to two clients or where it
+  /// serves no other than this one; and it answers no other topic.
+  bool is_outdone(const Caller& caller, Moment now) const;
   /// Returns how many answers in a row on this topic had nothing in them.
   std::uint32_t empties(Topic topic) const;
-  /// They were two clients', or the replica serves nobody else.
-  bool empty_for_several(const Caller& caller, Moment now) const;
 
  private:
   static constexpr Moment never = Moment::min();
@@ -214,14 +226,18 @@ class Evidence {
   /// The same without the whole replica, unless the topic is any.
   template <class Do>
   static void each_of_topic(const Three& cells, const Do& act);
-  template <class Says>
-  bool of_it_or_several(const Caller& caller, Row Cell::* row, const Says& says) const;
   Cell& cell_for(Client client, Topic topic, const Caller& caller, Moment now);
   const Cell* find(Client client, Topic topic) const;
   std::size_t victim(Moment now) const;
   static void count(Cell& cell, std::uint32_t Counts::* what);
   bool is_of_several(const Row& row, const Caller& caller, Moment now) const;
   bool tells_of_all(const Cell& cell, const Caller& caller, Moment now) const;
+  void answered(Moment now) { last_answer_ = std::max(last_answer_, now); }
+  void good(const Caller& caller, bool plenty, Moment now);
+  void refused(const Caller& caller, Moment now);
+  void failed(const Caller& caller, Moment now);
+  void outdone(const Caller& caller, Moment now);
+  void full(const Caller& caller, std::optional<std::chrono::duration<double>> told, Moment now);
   void keep_away(Moment& kept, Moment until);
   void avoid(Cell& cell, Moment now);
   void guess_full(Cell& cell, std::chrono::duration<double> first, Moment now);

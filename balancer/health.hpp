@@ -1,4 +1,4 @@
-// Health tells whether a replica is fit to take requests, by what its probes and its requests showed of it.
+// Health tells whether a replica is fit to take requests, by its probes and its requests.
 //
 // A replica is out for a hard reason (it refuses connections, its name has no address) or for soft ones (probes that
 // fail, a health path that answers errors, failures in a row, answers unlike its peers', streams without a token). Soft
@@ -27,22 +27,6 @@
 namespace weir::balancer {
 
 using metrics::ReplicaState;
-
-/// A sign of a replica's health, from a request or a probe.
-enum class Sign : std::uint8_t {
-  answered,           ///< The replica gave an answer.
-  client_error,       ///< A refusal of such a request: no failure by itself, but see ReplicaSet::is_odd().
-  outdone,            ///< Another replica answered well what it had refused.
-  empty,              ///< An answer with nothing in it.
-  failed,             ///< The replica broke off, took too long, or answered with an error of its own.
-  refused,            ///< The replica refused a request's connection.
-  connect_timed_out,  ///< The replica did not take a connection in time.
-  full,               ///< The replica has no room now.
-  probe_passed,
-  probe_failed,
-  probe_excused,  ///< A probe without an answer, and with tokens meanwhile.
-  probe_refused,  ///< The replica refused a probe's connection.
-};
 
 class Health {
  public:
@@ -91,28 +75,22 @@ class Health {
   /// The replica has finished enough to hold as much as its peers do.
   void started(Moment now);
 
-  ReplicaState state() const {
-    constexpr ReplicaState of[] = {ReplicaState::up, ReplicaState::starting, ReplicaState::ejected, ReplicaState::down};
-    return of[state_.index()];
-  }
-  Moment since() const { return since_; }
-  const std::string& reason() const { return reason_; }
-  /// The replica refuses connections, or its name has no address.
-  bool refuses() const {
-    const auto* const down = std::get_if<Down>(&state_);
-    return down != nullptr && down->refuses;
-  }
-  /// The replica is down because its probes get no answer. One whose health path answers errors may serve what it has.
-  bool is_mute() const { return std::holds_alternative<Down>(state_) && !refuses() && !is_ill(); }
   bool out() const { return std::holds_alternative<Ejected>(state_) || std::holds_alternative<Down>(state_); }
-  /// The replica came, or came back, less than a minute ago.
-  bool is_new(Moment now) const { return back_since_ && now - *back_since_ < longest_start; }
-  /// Returns how many requests in a row have failed.
-  std::uint32_t failures() const { return failures_; }
-  /// Returns the prompt tokens that the replica has finished since it began to start.
-  Tokens finished() const {
+  /// The health as decisions and operators see it.
+  struct View {
+    ReplicaState state;
+    Moment since;
+    std::string_view reason;           ///< A clause.
+    bool refuses;                      ///< It refuses connections, or its name has no address.
+    bool is_mute;                      ///< Down, for its probes get no answer. An ill one may serve what it has.
+    std::uint32_t failures;            ///< Requests in a row.
+    Tokens finished;                   ///< Prompt tokens since it began to start.
+    std::optional<Moment> back_since;  ///< It came, or came back.
+  };
+  View view() const {
     const auto* const starting = std::get_if<Starting>(&state_);
-    return starting != nullptr ? starting->finished : 0;
+    return {state(),    since_, reason_, refuses(), is_mute(), failures_, starting != nullptr ? starting->finished : 0,
+            back_since_};
   }
   /// Returns when to probe it again after a probe, or after it has refused a connection.
   std::chrono::duration<double> probe_after() const;
@@ -143,6 +121,15 @@ class Health {
   };
   using State = std::variant<Up, Starting, Ejected, Down>;
 
+  ReplicaState state() const {
+    constexpr ReplicaState of[] = {ReplicaState::up, ReplicaState::starting, ReplicaState::ejected, ReplicaState::down};
+    return of[state_.index()];
+  }
+  bool refuses() const {
+    const auto* const down = std::get_if<Down>(&state_);
+    return down != nullptr && down->refuses;
+  }
+  bool is_mute() const { return std::holds_alternative<Down>(state_) && !refuses() && !is_ill(); }
   void enter(State next, std::string_view reason, Moment now);
   Down gone_down() const;
   void eject(std::string_view reason, Moment now, std::string_view until = "", bool hangs = false);

@@ -1,3 +1,5 @@
+// The models that a replica lists and holds, and the price of a switch.
+//
 // The models of a replica, by its own list (GET /v1/models). A request names a model; a replica whose list lacks it
 // gives way to those whose list has it (eligibility.hpp). Names are compared as hashes of their first 128 bytes, which
 // is as much as weir keeps of a request's name.

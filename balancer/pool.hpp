@@ -1,6 +1,6 @@
-// A pool chooses a replica for each request and keeps the books of the work that its replicas have to do. A request
+// A pool chooses a replica for each request, and keeps the books of its replicas' work. A request
 // comes to it for its offer, with its first token and at its end; one that waits may leave before. The pool is
-// thread-safe: one mutex (pool_core.hpp) is held for a decision and never across I/O.
+// thread-safe: one mutex (pool_state.hpp) is held for a decision and never across I/O.
 //
 // A request that no replica may take now waits in the pool's queue (waiting_queue.hpp). Whatever makes room, time
 // included, serves the queue before the mutex is given back, and hands the grants to the sink after it. While requests
@@ -20,10 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "balancer/lease.hpp"
 #include "balancer/placement.hpp"
-#include "balancer/pool_core.hpp"
 #include "balancer/pool_health.hpp"
+#include "balancer/pool_state.hpp"
 #include "balancer/prefix/replica_prefixes.hpp"
 #include "balancer/replica_view.hpp"
 #include "balancer/tokens.hpp"
@@ -31,18 +30,15 @@
 
 namespace weir::balancer {
 
-struct ReplicaLoad {
+struct ReplicaLoad : Gauges, TokenLedger::Integrals {
   ReplicaKey key;
   std::string name;
-  Tokens prefill_left = 0, decode_left = 0, resident = 0;
-  std::uint32_t in_flight = 0;
   double oldest_unanswered_seconds = 0;
   double silent_seconds = 0;  ///< No sign of life for so long while a stream was to get tokens: TokenLedger's.
-  double busy_seconds = 0, prefill_seconds = 0, decode_seconds = 0;  ///< Integrals since the start.
-  TimeModel time;                                                    ///< The times that it is taken to need.
-  std::optional<PassedOver> passed_over;                             ///< Within the last ten seconds, while it is idle.
-  std::string passed_over_for;                                       ///< The name of the replica that was chosen.
-  bool prefix_aware = false;  ///< The pool looks at what its replicas hold of prompts.
+  TimeModel time;             ///< The times that it is taken to need.
+  std::optional<PassedOver> passed_over;  ///< Within the last ten seconds, while it is idle.
+  std::string passed_over_for;            ///< The name of the replica that was chosen.
+  bool prefix_aware = false;              ///< The pool looks at what its replicas hold of prompts.
   PrefixSums prefix;
   double prefix_believed = 1;  ///< The share of what is predicted that comes true.
   Tokens prefix_held = 0;      ///< Tokens that the replica's prefix cache is believed to hold,

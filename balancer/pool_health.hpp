@@ -1,5 +1,15 @@
-// The health of a pool's replicas: what requests, probes and witnesses show of them, and which state they are in. Like
-// its pool, which owns it, it is thread-safe; a report that brings a replica back serves the queue.
+// The health of a pool's replicas, by what requests, probes and witnesses show of them. Like its pool, which owns it,
+// it is thread-safe; a report that brings a replica back serves the queue.
+//
+// A replica that is silent for 5 s is suspected, and witnesses are asked (Suspicion). The suspicion stands once the
+// silence is four times the predicted time to first token, or an answer that is not streamed is overdue, or failed
+// probes took the replica down. The replica hangs if
+//
+// 1. the suspicion stands, and a probe gets no answer or an error, or the replica is down, or mute for 10 s;
+// 2. neither probe nor metrics page is answered for 10 s and for the predicted time to first token;
+// 3. its own counters stand still for 60 s and eight times what an answer that is not streamed takes;
+// 4. no stream got a token for 60 s and eight times what all of its work takes;
+// 5. an answer that is not streamed is due for 300 s and eight times what the longest such output takes.
 #pragma once
 
 #include <chrono>
@@ -12,12 +22,29 @@
 #include "balancer/evidence.hpp"
 #include "balancer/health.hpp"
 #include "balancer/models.hpp"
-#include "balancer/pool_core.hpp"
+#include "balancer/pool_state.hpp"
 #include "balancer/prefix/replica_prefixes.hpp"
 #include "balancer/replica_view.hpp"
 #include "balancer/tokens.hpp"
 
 namespace weir::balancer {
+
+/// The limits by which silent replicas are judged.
+namespace silence {
+
+/// The least silence of a replica's streams that makes it suspect. The suspicion stands, so that one witness is enough
+/// and others are preferred, when the silence is four times what its books predict; or when the replica has shown
+/// nothing for as long as a request that is not streamed was to take.
+inline constexpr double least_suspect_seconds = 5, suspicion_factor = 4;
+/// The least silence that convicts a replica that answers its probes; the silence has to be eight times what its books
+/// predict, too: engines compile for 40 s. A request that is not streamed counts with the longest output that it may
+/// have, and is given longer: another pool or another weir may have an answer made there, or a model loaded.
+inline constexpr double least_convicting_seconds = 60, least_convicting_unstreamed_seconds = 300;
+inline constexpr double conviction_factor = 8;
+/// Before a replica's rates are known, its books predict with these, in tokens per second.
+inline constexpr double slowest_prefill = 100, slowest_decode = 20;
+
+}  // namespace silence
 
 struct ReplicaHealth {
   ReplicaState state = ReplicaState::down;

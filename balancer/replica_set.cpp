@@ -46,7 +46,7 @@ ReplicaIndex ReplicaSet::index_of(const ReplicaSpec& spec, Moment now) {
 
 void ReplicaSet::drop_if_gone(ReplicaIndex index) {
   auto& replica = replicas_[index];
-  if (replica && replica->removed && replica->ledger.in_flight() == 0) replica.reset();
+  if (replica && replica->removed && replica->ledger.gauges().in_flight == 0) replica.reset();
 }
 
 PoolReplica* ReplicaSet::find(const ReplicaKey& key) const {
@@ -91,13 +91,13 @@ bool ReplicaSet::is_odd(const PoolReplica& suspect, Topic topic, std::uint32_t e
 
 bool ReplicaSet::none_up() const {
   return std::ranges::none_of(all(), [](const PoolReplica& replica) {
-    return replica.takes_new() && replica.health.state() != ReplicaState::down;
+    return replica.takes_new() && replica.health.view().state != ReplicaState::down;
   });
 }
 
 bool ReplicaSet::another_is_left(std::span<const Serial> tried, Serial beside) const {
   return std::ranges::any_of(all(), [&](const PoolReplica& replica) {
-    return replica.takes_new() && !replica.health.refuses() && replica.key.serial != beside &&
+    return replica.takes_new() && !replica.health.view().refuses && replica.key.serial != beside &&
            std::ranges::find(tried, replica.key.serial) == tried.end();
   });
 }
@@ -108,13 +108,14 @@ std::optional<std::uint32_t> BatchSlots::at(Moment now) const {
 }
 
 void BatchSlots::look(const TokenLedger& ledger, const ReplicaTime& times, Moment now) {
-  const std::uint32_t running = ledger.in_flight() - ledger.pending() + 1;
+  const Gauges gauges = ledger.gauges();
+  const std::uint32_t running = gauges.in_flight - gauges.pending + 1;
   if (slots_ && running > *slots_) slots_.reset();
-  if (ledger.pending() == 0 || ledger.streaming() < 4) return;
+  if (gauges.pending == 0 || gauges.streaming < 4) return;
   const TimeModel time = times.model(now);
-  const double step = time.step_of(ledger.streaming(), static_cast<double>(ledger.context()));
-  const double prompt = time.token * static_cast<double>(ledger.prefill_left()) / ledger.pending();
-  const double worked = ledger.worked_seconds(), since_end = ledger.seconds_since_end();
+  const double step = time.step_of(gauges.streaming, static_cast<double>(gauges.context));
+  const double prompt = time.token * static_cast<double>(gauges.prefill_left) / gauges.pending;
+  const double worked = gauges.worked_seconds, since_end = gauges.seconds_since_end;
   const bool keeps_waiting =
       worked > 3 * prompt + 4 * step && since_end < 2 * prompt + 4 * step && worked - since_end > 2 * prompt + 3 * step;
   if (!keeps_waiting || std::exchange(suspected_, running) != running) return;
@@ -130,38 +131,29 @@ std::optional<Tokens> PoolReplica::longest_prompt() const {
   return max_context + max_context / 5 * 3 + max_context % 5 * 3 / 5;
 }
 
-Tokens PoolReplica::allowance() const { return 2 * (health.finished() + ledger.finished_unseen(health.since())); }
+Tokens PoolReplica::allowance() const {
+  return 2 * (health.view().finished + ledger.finished_unseen(health.view().since));
+}
 
 ReplicaView PoolReplica::view(Moment now) {
+  const Health::View seen = health.view();
   ReplicaView view;
+  static_cast<Gauges&>(view) = ledger.gauges();
+  static_cast<ReplicaLimits&>(view) = {kv_tokens(), context(), longest_prompt(), spec.max_in_flight,
+                                       spec.max_queued_tokens};
   view.index = key.index;
   view.weight = spec.weight;
   view.time = time.model(now);
-  view.pending = ledger.pending();
-  view.streaming = ledger.streaming();
-  view.worked_seconds = ledger.worked_seconds();
   view.silent_seconds = ledger.silent_seconds(now);
   view.slots = slots.at(now);
-  view.prefill_left = ledger.prefill_left();
-  view.decode_left = ledger.decode_left();
-  view.context = ledger.context();
-  view.resident = ledger.resident();
-  view.in_flight = ledger.in_flight();
-  view.recent_failures = ledger.recent_failures();
-  view.refuses = health.refuses();
+  view.fresh = seen.back_since && now - *seen.back_since < Health::longest_start;
+  view.refuses = seen.refuses;
   view.out = health.out();
-  view.fresh = health.is_new(now);
   view.suspected = suspicion.is_grave();
   view.draining = spec.draining;
   view.asleep = told.asleep;
   view.full = evidence.advise({}, now).full;
-  view.starting = health.state() == ReplicaState::starting;
-  if (view.starting) view.allowance = allowance();
-  view.kv_tokens = kv_tokens();
-  view.max_context = context();
-  view.longest_prompt = longest_prompt();
-  view.max_in_flight = spec.max_in_flight;
-  view.max_queued_tokens = spec.max_queued_tokens;
+  if (seen.state == ReplicaState::starting) view.allowance = allowance();
   return view;
 }
 

@@ -1,4 +1,4 @@
-// A view shows a replica as one decision sees it: its settings and the gauges of its ledger at that moment.
+// A replica as one decision sees it, and as the settings and its engine describe it.
 #pragma once
 
 #include <cstdint>
@@ -12,46 +12,47 @@
 
 namespace weir::balancer {
 
-struct ReplicaView {
-  ReplicaIndex index = 0;
-  double weight = 1;
-  TimeModel time;
-  std::uint32_t pending = 0, streaming = 0;  ///< Streams that wait for their first token, and that have had it.
-  double worked_seconds = 0;                 ///< For so long the oldest prompt has been worked on.
-  double silent_seconds = 0;                 ///< For so long no stream has had a token that was to get some.
-  std::optional<std::uint32_t> slots;  ///< So many sequences the engine was seen to run at a time, while more waited.
-  Tokens prefill_left = 0, decode_left = 0;
-  Tokens context = 0;   ///< Of all that is in flight.
-  Tokens resident = 0;  ///< What of it takes room of the KV cache.
-  Tokens cached = 0;    ///< The replica is believed to hold so many tokens of the request's prompt. Below the prompt.
-  double waste = 0;  ///< The price, in tokens, of what the replica would compute although another candidate holds it.
+/// What a replica can take, by the settings, else as its engine told it. Nothing: no limit is known.
+struct ReplicaLimits {
+  std::optional<Tokens> kv_tokens;
+  std::optional<Tokens> max_context;
+  std::optional<Tokens> longest_prompt;  ///< A longer prompt never goes here. Nothing: the engine is to judge.
+  std::optional<std::uint32_t> max_in_flight;
+  std::optional<Tokens> max_queued_tokens;
+};
+
+/// What the request's model costs at a replica.
+struct SwitchCost {
   double loading_seconds = 0;   ///< The loads of models under way there take so long in all.
   double load_share = 0;        ///< The chance that the replica has to load the request's model.
   double load_seconds = 0;      ///< The request waits so long for its model: see SwitchPrices.
   double eviction_seconds = 0;  ///< Others lose so much whose model is put away for it.
-  std::uint32_t in_flight = 0;
-  std::uint32_t recent_failures = 0;  ///< So many requests ended without an answer within the last second.
-  bool fresh = false;                 ///< The replica has come, or come back, within a minute.
-  double rank = 0;                    ///< For the request's session, the highest first. 0: it has none.
-  bool is_home = false;               ///< The state that the request names lies here.
-  bool tried = false;                 ///< The replica already had the request.
-  bool refuses = false;               ///< Refuses connections.
-  bool out = false;                   ///< Ejected or down.
-  bool suspected = false;             ///< Silent for far longer than its books explain.
-  bool draining = false;              ///< Takes nothing new.
-  bool asleep = false;                ///< The engine says that it sleeps.
-  bool other_side = false;            ///< A split gives the request to the other replicas of the pool.
-  bool reserved = false;              ///< Kept free for another request.
-  bool full = false;                  ///< The replica has said that it has no room, or has just failed.
-  bool avoided = false;               ///< The replica has failed requests like this one lately: see Evidence.
-  bool lacks_model = false;           ///< Others list the request's model, and this one does not: see ListedModels.
-  bool starting = false;              ///< May hold no more than `allowance` prompt tokens, or one request.
-  Tokens allowance = 0;
-  std::optional<Tokens> kv_tokens;
-  std::optional<Tokens> max_context;     ///< By the settings, else as the engine told it.
-  std::optional<Tokens> longest_prompt;  ///< A longer prompt never goes here. Nothing: the engine is to judge.
-  std::optional<std::uint32_t> max_in_flight;
-  std::optional<Tokens> max_queued_tokens;
+};
+
+struct ReplicaView : Gauges, ReplicaLimits, SwitchCost {
+  ReplicaIndex index = 0;
+  double weight = 1;
+  TimeModel time;
+  double silent_seconds = 0;           ///< For so long no stream has had a token that was to get some.
+  std::optional<std::uint32_t> slots;  ///< So many sequences the engine was seen to run at a time, while more waited.
+  Tokens cached = 0;                   ///< The replica is believed to hold so much of the prompt. Below the prompt.
+  double waste = 0;    ///< The price, in tokens, of what the replica would compute although another candidate holds it.
+  bool fresh = false;  ///< The replica has come, or come back, within a minute.
+  double rank = 0;     ///< For the request's session, the highest first. 0: it has none.
+  bool is_home = false;      ///< The state that the request names lies here.
+  bool tried = false;        ///< The replica already had the request.
+  bool refuses = false;      ///< Refuses connections.
+  bool out = false;          ///< Ejected or down.
+  bool suspected = false;    ///< Silent for far longer than its books explain.
+  bool draining = false;     ///< Takes nothing new.
+  bool asleep = false;       ///< The engine says that it sleeps.
+  bool other_side = false;   ///< A split gives the request to the other replicas of the pool.
+  bool reserved = false;     ///< Kept free for another request.
+  bool full = false;         ///< The replica has said that it has no room, or has just failed.
+  bool avoided = false;      ///< The replica has failed requests like this one lately: see Evidence.
+  bool lacks_model = false;  ///< Others list the request's model, and this one does not: see ListedModels.
+  /// A replica that starts may hold no more prompt tokens, or one request. Nothing: it does not start.
+  std::optional<Tokens> allowance;
 
   /// Returns how many tokens of a prompt the replica has to compute.
   Tokens uncached(Tokens prompt) const { return prompt > cached ? prompt - cached : 0; }
@@ -62,7 +63,7 @@ struct ReplicaView {
   }
   /// A replica that starts may hold one request of any size.
   bool may_hold(Tokens prompt) const {
-    return !starting || in_flight == 0 || prefill_left + uncached(prompt) <= allowance;
+    return !allowance || in_flight == 0 || prefill_left + uncached(prompt) <= *allowance;
   }
 
   /// For policies that count requests. A replica that fails fast has little in flight, so its failures count.

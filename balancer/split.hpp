@@ -1,4 +1,4 @@
-// The split of a pool's requests between the replicas of a candidate and all others, while a rollout holds the pool.
+// The split of a pool's requests between a candidate's replicas and all others, during a rollout.
 //
 // A request belongs to the candidate if its number, as a fraction of 2^64, is below the share. The number is that of
 // its session, or else of its conversation, so that both stay on their side; a request without either has a number of

@@ -24,10 +24,10 @@ void TokenLedger::advance(Moment now) {
   const double elapsed = metrics::seconds(now - updated_);
   updated_ = now;
 
-  if (!entries_.empty()) busy_seconds_ += elapsed;
-  context_seconds_ += static_cast<double>(context()) * elapsed;
-  prefill_seconds_ += pending_ * elapsed;
-  decode_seconds_ += streaming_ * elapsed;
+  if (!entries_.empty()) integrals_.busy_seconds += elapsed;
+  integrals_.context_seconds += static_cast<double>(gauges().context) * elapsed;
+  integrals_.prefill_seconds += pending_ * elapsed;
+  integrals_.decode_seconds += streaming_ * elapsed;
   if (silent_ > 0) drain(elapsed);
 
   while (!failures_.empty() && failures_.begin()->second.since <= now) {
@@ -54,8 +54,8 @@ void TokenLedger::drain(double elapsed) {
       }
     }
     if (!entry.silent) continue;
-    prefill_seconds_ += prefilling;
-    decode_seconds_ += elapsed - prefilling;
+    integrals_.prefill_seconds += prefilling;
+    integrals_.decode_seconds += elapsed - prefilling;
     const double made = std::min(entry.output_left, rates_.decode * (elapsed - prefilling));
     if (made <= 0) continue;
     const Tokens whole = counted(entry.output_left) - counted(entry.output_left - made);
@@ -81,9 +81,9 @@ void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
   }
   entry.work = static_cast<double>(entry.uncached);
   entry.output_left = work.stream ? 0 : static_cast<double>(work.output);
-  entry.in_flight_at_start = in_flight();
-  entry.in_flight_seconds_at_start = prefill_seconds_ + decode_seconds_;
-  entries_.emplace(ticket, entry);  // Nothing has changed if it throws.
+  entry.in_flight_at_start = gauges().in_flight;
+  entry.in_flight_seconds_at_start = integrals_.prefill_seconds + integrals_.decode_seconds;
+  entries_.emplace(ticket, entry);
 
   if (entry.shows) {
     begin_to_owe();
@@ -107,10 +107,8 @@ std::optional<Tokens> TokenLedger::first_token(Ticket ticket, Moment now) {
   --(entry.silent ? silent_ : pending_);
   ++streaming_;
   worked_since_ = updated_;
-  computed_ += static_cast<double>(entry.uncached);
-  entry.decode_seconds_at_first = decode_seconds_;
-  entry.context_seconds_at_first = context_seconds_;
-  entry.computed_at_first = computed_;
+  integrals_.computed += static_cast<double>(entry.uncached);
+  entry.at_first = integrals_;
   entry.silent = false;
   return counted(std::exchange(entry.output_left, 0.0));
 }
@@ -141,7 +139,9 @@ TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens outp
   --(entry.silent ? silent_ : entry.first_token ? streaming_ : pending_);
 
   if (entry.first_token) ended_ = updated_;
-  const auto waits_before = [&](const auto& one) { return one.first < ticket && waits_in_order(one.first, one.second); };
+  const auto waits_before = [&](const auto& one) {
+    return one.first < ticket && waits_in_order(one.first, one.second);
+  };
   if (waits_in_order(ticket, entry)) {
     --in_order_;
     if (std::ranges::none_of(entries_, waits_before)) worked_since_ = updated_;
@@ -149,9 +149,9 @@ TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens outp
 
   Closed closed;
   if (const double decoded = entry.first_token ? metrics::seconds(updated_ - *entry.first_token) : 0; decoded > 0) {
-    closed.sequences = std::max(1.0, (decode_seconds_ - entry.decode_seconds_at_first) / decoded);
-    closed.context = (context_seconds_ - entry.context_seconds_at_first) / decoded;
-    closed.computed = computed_ - entry.computed_at_first;
+    closed.sequences = std::max(1.0, (integrals_.decode_seconds - entry.at_first.decode_seconds) / decoded);
+    closed.context = (integrals_.context_seconds - entry.at_first.context_seconds) / decoded;
+    closed.computed = integrals_.computed - entry.at_first.computed;
   }
   closed.prompt = entry.prompt;
   closed.uncached = entry.uncached;
@@ -162,7 +162,8 @@ TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens outp
   const bool is_long_here = rates_.prefill <= 0 && updated_ - entry.since >= silent_prompt_takes;
   closed.computed_unseen = entry.silent && (entry.work <= 0 || is_long_here);
   closed.concurrency.in_flight_mean =
-      lasted > 0 ? (prefill_seconds_ + decode_seconds_ - entry.in_flight_seconds_at_start) / lasted : in_flight() + 1;
+      lasted > 0 ? (integrals_.prefill_seconds + integrals_.decode_seconds - entry.in_flight_seconds_at_start) / lasted
+                 : gauges().in_flight + 1;
   if (is_remembered) {
     entry.since = updated_ + failure_memory;
     entry.uncached = left;
@@ -170,13 +171,6 @@ TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens outp
     failures_.insert(failures_.end(), std::move(node));
   }
   return closed;
-}
-
-double TokenLedger::oldest_unanswered_seconds() const {
-  for (const auto& [ticket, entry] : entries_) {
-    if (entry.shows && !entry.first_token) return metrics::seconds(updated_ - entry.since);
-  }
-  return 0;
 }
 
 void TokenLedger::begin_to_owe() {
@@ -209,11 +203,6 @@ double TokenLedger::seconds_since(Moment since) const {
   return metrics::seconds(updated_ - std::max(since, life_.value_or(since)));
 }
 
-bool TokenLedger::lived_within(std::chrono::duration<double> time, Moment now) {
-  look(now);
-  return life_ && updated_ - *life_ < time;
-}
-
 std::optional<Moment> TokenLedger::last_life(Moment now) {
   look(now);
   return life_;
@@ -224,16 +213,28 @@ double TokenLedger::silent_seconds(Moment now) {
   return owing_ > 0 ? seconds_since(owing_since_) : 0;
 }
 
-std::optional<TokenLedger::Unstreamed> TokenLedger::oldest_unstreamed(Moment now) {
-  look(now);
-  if (entries_.size() == streaming_ + pending_) return std::nullopt;
-  Tokens before = 0;
+TokenLedger::Silence TokenLedger::silence(Moment now) {
+  Silence seen{.seconds = silent_seconds(now)};
+  Tokens streams = 0;
+  bool any_waits = false, any_is_due = false;
   for (const auto& [ticket, entry] : entries_) {
-    if (!entry.first_token) before += entry.prompt;
-    if (entry.shows || entry.prompt == 0 || !owes(ticket, entry)) continue;
-    return Unstreamed{seconds_since(entry.since), before, entry.output};
+    seen.owes_more_tokens |= entry.first_token && owes_tokens(ticket, entry);
+    if (!entry.first_token) seen.unanswered += entry.prompt;
+    if (entry.shows && !entry.first_token) {
+      if (!std::exchange(any_waits, true)) seen.oldest_unanswered_seconds = metrics::seconds(updated_ - entry.since);
+      streams += entry.prompt;
+      if (!any_is_due && owes(ticket, entry)) {
+        any_is_due = true;
+        seen.due_to_first_token = streams + entry.silent_ahead;
+      }
+    }
+    if (!seen.unstreamed && !entry.shows && entry.prompt > 0 && owes(ticket, entry)) {
+      const double silent = seconds_since(entry.since);
+      seen.unstreamed = {silent, seen.unanswered, entry.output, longest_unstreamed_output(silent)};
+    }
   }
-  return std::nullopt;
+  seen.longest_output = longest_unstreamed_output(seen.seconds);
+  return seen;
 }
 
 Tokens TokenLedger::longest_unstreamed_output(double seconds) const {
@@ -243,29 +244,6 @@ Tokens TokenLedger::longest_unstreamed_output(double seconds) const {
     if (!entry.shows && owes(ticket, entry)) longest = std::max(longest, entry.longest_output);
   }
   return longest;
-}
-
-bool TokenLedger::owes_more_tokens() const {
-  return std::ranges::any_of(entries_, [this](const auto& one) {
-    return one.second.first_token && owes_tokens(one.first, one.second);
-  });
-}
-
-Tokens TokenLedger::due_to_first_token() const {
-  Tokens unanswered = 0;
-  for (const auto& [ticket, entry] : entries_) {
-    if (!entry.shows || entry.first_token) continue;
-    unanswered += entry.prompt;
-    if (owes_tokens(ticket, entry)) return unanswered + entry.silent_ahead;
-  }
-  return 0;
-}
-
-Tokens TokenLedger::unanswered() const {
-  Tokens prompts = 0;
-  for (const auto& [ticket, entry] : entries_)
-    if (!entry.first_token) prompts += entry.prompt;
-  return prompts;
 }
 
 Tokens TokenLedger::finished_unseen(Moment since) const {

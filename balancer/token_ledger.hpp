@@ -1,4 +1,4 @@
-// A ledger says how many tokens one replica still has to process, and how long it has been busy.
+// A ledger counts the tokens that one replica has left to process, and its signs of life.
 //
 // A Pool owns it and calls everything here under its mutex; only StreamedTokens is touched without it. Each call costs
 // O(log n) for n requests in flight, and O(n) while requests that are not streamed are among them.
@@ -84,13 +84,20 @@ class TokenLedger {
     bool computed_unseen = false;
   };
 
+  /// Sums over time since the start, in seconds but for the last two.
+  struct Integrals {
+    double busy_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
+    double context_seconds = 0;  ///< Tokens in context times seconds.
+    double computed = 0;         ///< The uncached tokens of all prompts that had their first token.
+  };
+
   explicit TokenLedger(Moment start) : updated_(start) {}
 
   /// Brings everything up to `now`: integrals, forgotten failures, and work that is assumed done. The gauges are those
   /// of the latest call that took the time. A `now` before the latest one counts as the latest one.
   void advance(Moment now);
 
-  /// Nothing else allocates. If it throws, only time has passed.
+  /// Nothing else allocates.
   void open(Ticket ticket, const Work& work, Moment now);
 
   /// Takes the prompt out of prefill_left. Returns the output tokens that the lease is to release by itself from now
@@ -103,68 +110,61 @@ class TokenLedger {
 
   void set_drain_rates(DrainRates rates) { rates_ = rates; }
 
-  Tokens prefill_left() const { return prefill_left_; }
-  Tokens decode_left() const { return streamed_.decode_left.load(std::memory_order_relaxed); }
-  /// Returns the prompts and the output so far of all that runs here, which its steps read.
-  Tokens context() const { return prompts_ + streamed_.resident.load(std::memory_order_relaxed); }
-  /// Returns what these take in the replica's KV cache. What it is believed to have had lies there once for all.
-  Tokens resident() const { return context() - cached_; }
-  std::uint32_t in_flight() const { return static_cast<std::uint32_t>(entries_.size()); }
-  /// Returns how many streams wait for their first token, and how many have had it.
-  std::uint32_t pending() const { return pending_; }
-  std::uint32_t streaming() const { return streaming_; }
-  /// Returns for how many seconds the oldest prompt has been the one that is worked on; 0 if none is. A prompt whose
-  /// first token comes after that of a younger one keeps nobody waiting, and does not count.
-  double worked_seconds() const { return in_order_ > 0 ? metrics::seconds(updated_ - worked_since_) : 0; }
-  /// Returns since when no stream has ended.
-  double seconds_since_end() const { return metrics::seconds(updated_ - ended_); }
-  std::uint32_t recent_failures() const { return static_cast<std::uint32_t>(failures_.size()); }
-  /// Returns the age of the oldest stream without a first token; 0 if there is none. An answer that is not
-  /// streamed shows none while it is well under way, so it says nothing here.
-  double oldest_unanswered_seconds() const;
+  Gauges gauges() const {
+    const Tokens context = prompts_ + streamed_.resident.load(std::memory_order_relaxed);
+    return {.prefill_left = prefill_left_,
+            .decode_left = streamed_.decode_left.load(std::memory_order_relaxed),
+            .context = context,
+            .resident = context - cached_,
+            .in_flight = static_cast<std::uint32_t>(entries_.size()),
+            .pending = pending_,
+            .streaming = streaming_,
+            .recent_failures = static_cast<std::uint32_t>(failures_.size()),
+            .worked_seconds = in_order_ > 0 ? metrics::seconds(updated_ - worked_since_) : 0,
+            .seconds_since_end = metrics::seconds(updated_ - ended_)};
+  }
+  const Integrals& integrals() const { return integrals_; }
 
   /// Says whether a request's answer is left unread for a slow client: what it owes is not the replica's fault then.
   void leave_unread(Ticket ticket, bool unread, Moment now);
   /// Says that the replica gave a whole answer, or works by its own counters: silence begins anew.
   void lives(Moment now);
-  /// True if the replica gave a sign of life within that time. Tokens are seen as of each call, as in all below.
-  bool lived_within(std::chrono::duration<double> time, Moment now);
-  /// Returns the moment of the latest sign of life; nothing if there was none.
+  /// Returns the moment of the latest sign of life; nothing if there was none. Tokens are seen as of each call here and
+  /// in the two below, so they are to be called often.
   std::optional<Moment> last_life(Moment now);
-
   /// Returns for how long the replica has given no sign of life, while at least one stream that weir reads was to get
-  /// tokens; 0 if none is. Tokens are seen as of each call, so call this often.
+  /// tokens; 0 if none is.
   double silent_seconds(Moment now);
-  /// Returns the prompt tokens that were to be worked on before the oldest stream without a token gets one, its own
-  /// included; 0 if all have got some. Here whole prompts count: what a replica is believed to hold may be gone.
-  Tokens due_to_first_token() const;
-  /// Returns the prompt tokens of all requests that have shown nothing yet. An engine that prefills them may stop the
-  /// streams that it decodes.
-  Tokens unanswered() const;
 
   /// The oldest request that is not streamed and whose answer weir waits for.
   struct Unstreamed {
     double silent_seconds = 0;  ///< For so long it is here, and the replica has given no sign of life.
     Tokens prompt = 0;          ///< So much was to be worked on before its answer, its own prompt included.
     Tokens output = 0;          ///< The expected output.
+    Tokens longest_output = 0;  ///< See Silence: of those that have been here as long as this request is silent.
   };
-  /// Returns nothing if there is none.
-  std::optional<Unstreamed> oldest_unstreamed(Moment now);
-  /// Returns the longest output that a request that is not streamed may have, of those that have been here for so long.
-  /// An engine that works on one request at a time may be silent for as long as that takes. 0 if there is none.
-  Tokens longest_unstreamed_output(double seconds) const;
-  /// True if a stream that has begun is to get tokens: the engine works on more than what is not streamed.
-  bool owes_more_tokens() const;
+  /// The replica's silence, and the work that explains it. Whole prompts count: cached ones may have left the cache.
+  struct Silence {
+    double seconds = 0;                    ///< See silent_seconds().
+    double oldest_unanswered_seconds = 0;  ///< The age of the oldest stream without a first token.
+    /// The prompts that were to be worked on before the oldest stream without a token gets one, its own included.
+    Tokens due_to_first_token = 0;
+    /// The prompts of all requests that have shown nothing yet. An engine that prefills them may stop the streams that
+    /// it decodes.
+    Tokens unanswered = 0;
+    /// The longest output that a request that is not streamed may have, of those that have been here for as long as the
+    /// replica is silent. An engine that works on one request at a time may be silent for as long as that takes.
+    Tokens longest_output = 0;
+    bool owes_more_tokens = false;  ///< A stream that has begun is to get tokens.
+    std::optional<Unstreamed> unstreamed{};
+  };
+  Silence silence(Moment now);
+
   /// Returns the prompt tokens of requests that came at `since` or later, will show no token, and are taken to be
   /// worked on: by the learned rate, or because they have been here for `silent_prompt_takes`.
   Tokens finished_unseen(Moment since) const;
   /// The requests that are here now count in no silence any more.
   void forget_silence();
-
-  /// Integrals, in seconds.
-  double busy_seconds() const { return busy_seconds_; }
-  double prefill_seconds() const { return prefill_seconds_; }
-  double decode_seconds() const { return decode_seconds_; }
 
   StreamedTokens& streamed() { return streamed_; }
 
@@ -180,8 +180,8 @@ class TokenLedger {
     Tokens drained = 0;       ///< So much output was assumed made while the entry was silent.
     std::optional<Moment> first_token;
     double in_flight_seconds_at_start = 0;
-    double decode_seconds_at_first = 0, context_seconds_at_first = 0, computed_at_first = 0;
     std::uint32_t in_flight_at_start = 0;
+    Integrals at_first;   ///< As they were when the first token came.
     bool shows = false;   ///< Opened as a stream whose tokens are seen.
     bool unread = false;  ///< The answer is not read now.
     bool silent = false;  ///< No token event is expected: work and output are drained here.
@@ -198,16 +198,17 @@ class TokenLedger {
   void overtake(Ticket ticket);
   void look(Moment now);
   double seconds_since(Moment since) const;
+  Tokens longest_unstreamed_output(double seconds) const;
   void drain(double elapsed);
 
   StreamedTokens streamed_;
   Entries entries_;
-  Entries failures_;  ///< In the order in which they are forgotten: `since` is when, `uncached` what of the prompt.
+  Entries failures_;   ///< In the order in which they are forgotten: `since` is when, `uncached` what of the prompt.
   Ticket failed_ = 0;  ///< So many have failed, and the last one's place in failures_.
   Moment updated_;
   DrainRates rates_;
   Tokens prefill_left_ = 0, prompts_ = 0;
-  Tokens cached_ = 0;  ///< Of the prompts.
+  Tokens cached_ = 0;                                       ///< Of the prompts.
   std::uint32_t silent_ = 0, pending_ = 0, streaming_ = 0;  ///< Their sum is the number of entries.
   std::uint32_t owing_ = 0;                                 ///< So many streams are to get tokens.
   std::uint32_t in_order_ = 0;  ///< So many of those pending came after all that have had their first token.
@@ -217,9 +218,7 @@ class TokenLedger {
   std::optional<Moment> life_;  ///< The latest sign of life.
   Moment owing_since_{};        ///< Since when any stream is to get tokens.
   Moment worked_since_{}, ended_{};
-  double busy_seconds_ = 0, prefill_seconds_ = 0, decode_seconds_ = 0;
-  double context_seconds_ = 0;  ///< The integral of context().
-  double computed_ = 0;         ///< The uncached tokens of all prompts that had their first token.
+  Integrals integrals_;
 };
 
 }  // namespace weir::balancer

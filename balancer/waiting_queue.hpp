@@ -22,8 +22,8 @@
 //
 // Keys beyond the first 4096 that wait at the same time share one flow.
 //
-// push and leave cost O(log n) for n requests; next, push_out and ahead_of go through the flows. next gives no more
-// than three turns a flow, however costly a request is: the rounds in which nobody could go are given at once. A Pool
+// push and leave cost O(log n) for n requests; next, push_out and ahead_of go through the flows. next gives a few
+// turns a flow, however costly a request is: the rounds in which no request could go are given at once. A Pool
 // owns the queue and calls it under its mutex. No clock is read.
 #pragma once
 

@@ -3,7 +3,7 @@
 //   score = (first token + eviction + waste + 0.01 * (own answer + what others wait longer)) * highest weight / weight
 //
 // The first token waits for the request's model, too, where the replica has put that away; and the eviction is what
-// others lose whose model goes for it (residency.hpp).
+// others lose whose model goes for it (models.hpp).
 //
 // All parts are seconds (forecast()), by what the replica has taught of its times (replica_time.hpp). A second before
 // the first token counts as much as a hundred seconds of the tokens after it. The first token is what people wait for;

@@ -1,4 +1,4 @@
-// A model of one replica's prefix cache: the cache holds the tokens that were used last, up to a capacity.
+// A model of one replica's prefix cache: the tokens used last, up to a capacity.
 //
 // Time is counted in epochs, each of which lasts until a 256th of the capacity was used. A bucket an epoch says how
 // many tokens were used in it and never since. What is beyond the capacity leaves by the oldest bucket: this is the

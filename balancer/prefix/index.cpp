@@ -7,8 +7,7 @@ namespace weir::balancer {
 
 namespace {
 
-constexpr std::uint32_t most_answer = 0xfffff, most_segment = 0xffffff, most_uses = 0x7ffff,
-                        most_doubts = 31;
+constexpr std::uint32_t most_answer = 0xfffff, most_segment = 0xffffff, most_uses = 0x7ffff, most_doubts = 31;
 
 std::uint32_t segment_of(Tokens tokens) { return static_cast<std::uint32_t>(std::min<Tokens>(tokens, most_segment)); }
 
@@ -40,6 +39,7 @@ std::size_t PrefixIndex::Table::find(std::uint64_t key) const {
   return no_line;
 }
 
+/// What is known of the replicas that stay is kept.
 void PrefixIndex::set_places(std::size_t replicas) {
   ++changes_;
   if (replicas <= replicas_.size()) return;
@@ -62,8 +62,8 @@ void PrefixIndex::set_places(std::size_t replicas) {
   }
 }
 
-void PrefixIndex::place(const ReplicaKey& replica, Tokens capacity) {
-  set_places(replica.index + std::size_t{1});
+void PrefixIndex::place(const ReplicaKey& replica, Tokens capacity, std::size_t places) {
+  set_places(std::max(places, replica.index + std::size_t{1}));
   if (serials_[replica.index] == replica.serial) return replicas_[replica.index].told(capacity);
   serials_[replica.index] = replica.serial;
   // The epochs in the table are those of the replica that had the place before.
@@ -155,14 +155,14 @@ Tokens PrefixIndex::answer_after(std::size_t anchor) const {
   return std::min(answer, tokens_[anchor + 1] - std::min(tokens_[anchor], tokens_[anchor + 1]));
 }
 
-void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
+std::span<const PrefixFound> PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
   find_lines(prefix);
-  if (looked_.found == changes_ && looked_.prompt == prompt) return;
+  if (looked_.found == changes_ && looked_.prompt == prompt) return found_;
   looked_.found = changes_;
   looked_.prompt = prompt;
   std::ranges::fill(found_, PrefixFound{});
   spread_tokens(prefix, prompt);
-  if (!table_) return;
+  if (!table_) return found_;
   // An answer adds to the anchor before it; of two anchors the deeper one counts.
   for (ReplicaIndex replica = 0; replica < replicas_.size(); ++replica) {
     const PrefixHoldings& holdings = replicas_[replica].holdings();
@@ -184,6 +184,7 @@ void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
       break;
     }
   }
+  return found_;
 }
 
 Tokens PrefixIndex::cached(ReplicaIndex replica, Tokens prompt) const {
@@ -251,9 +252,6 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   PrefixPrediction prediction{prefix.anchors.back().key, capped(cached(replica, prompt)), found_[replica]};
   prediction.client = client;
   ReplicaPrefixes& one = replicas_[replica];
-  one.sums().looked_up += prompt;
-  one.sums().best += most;
-  one.sums().predicted += prediction.cached;
   if (one.holdings().exhausted()) forget(replica);
   const auto is_held = [&](std::size_t line) {
     return line != no_line && one.holdings().holds(table_->use(line, replica).epoch);
@@ -268,7 +266,7 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
     return line != no_line && one.holdings().lost(table_->use(line, replica).epoch);
   });
   const Tokens had = last_lost == lines_.rend() ? 0 : tokens_[static_cast<std::size_t>(lines_.rend() - last_lost) - 1];
-  one.count_lost(prompt, found_[replica].held, had);
+  one.count_sent(prediction, prompt, most, had);
 
   ++changes_;
   prediction.entered = ++clock_;
@@ -333,12 +331,11 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
   if (found.answer_whole >= 64 && !one.is_past(prediction)) {
     constexpr double memory = 20;
     const Tokens before = found.held - found.answer;
-    const double share = *report.cached <= before ? 0
-                                                  : static_cast<double>(*report.cached - before) /
-                                                        static_cast<double>(found.answer_whole);
+    const double share = *report.cached <= before
+                             ? 0
+                             : static_cast<double>(*report.cached - before) / static_cast<double>(found.answer_whole);
     // A miss of what came before the answer says nothing of answers.
-    if (*report.cached + 128 > before)
-      answers_believed_ += (std::min(share, 1.0) - answers_believed_) / memory;
+    if (*report.cached + 128 > before) answers_believed_ += (std::min(share, 1.0) - answers_believed_) / memory;
   }
   if (one.judge(rendered, counted, *report.cached, report.at)) wipe(replica, PrefixWipe::missed);
 }

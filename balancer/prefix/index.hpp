@@ -1,4 +1,4 @@
-// The index of a pool says which replica has computed the beginning of a prompt, and how much of it.
+// The index of a pool tells which replicas hold the beginning of a prompt.
 //
 // The table has a line for each anchor of the prompts that were sent (PromptPrefix), with the epoch in which each
 // replica used it last. A prompt is entered when it is sent, so that siblings find it at once; its new lines are in
@@ -21,9 +21,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <span>
 #include <utility>
 #include <vector>
@@ -42,17 +40,10 @@ class PrefixIndex {
   /// Fewer cached tokens count as none: they save less than half a step of an engine, not worth a busier replica.
   static constexpr Tokens least_cached = 128;
 
-  /// Makes places for so many replicas. What is known of the replicas that stay is kept; that costs some milliseconds
-  /// where the table is made anew.
-  void set_places(std::size_t replicas);
-  /// The replica has its place now. If another one had it before, its cache is taken to be empty. A capacity of 0 is
-  /// unknown.
-  void place(const ReplicaKey& replica, Tokens capacity);
-  /// The engine has told how much its cache holds.
-  void told(ReplicaIndex replica, Tokens capacity) {
-    ++changes_;
-    replicas_[replica].told(capacity);
-  }
+  /// The replica has its place now, and its engine a cache of this capacity, as it is told; 0: nobody has told. If
+  /// another replica had the place before, the cache is taken to be empty. Room is made for `places` replicas; where
+  /// the table is made anew for that, it costs some milliseconds.
+  void place(const ReplicaKey& replica, Tokens capacity, std::size_t places = 0);
   /// The replica's cache is empty now. Nothing happens if nothing is believed to be in it.
   void wipe(ReplicaIndex replica, PrefixWipe why);
   /// The engine's page has been read.
@@ -63,10 +54,8 @@ class PrefixIndex {
   /// Returns the tokens of a prompt that was estimated at `estimate`, by those of its beginnings whose tokens are
   /// known.
   Tokens refine(const PromptPrefix& prefix, Tokens estimate);
-  /// Looks what each replica holds of a prompt of so many tokens.
-  void look(const PromptPrefix& prefix, Tokens prompt);
-  /// Returns what the replica holds of the prompt of the latest look.
-  const PrefixFound& found(ReplicaIndex replica) const { return found_[replica]; }
+  /// Looks what each replica holds of a prompt of so many tokens. Returns that, by their places, until the next look.
+  std::span<const PrefixFound> look(const PromptPrefix& prefix, Tokens prompt);
   /// Returns how many tokens the replica will not have to compute of the prompt of the latest look, as far as it is to
   /// be believed: below the prompt, and 0 or at least `least_cached`.
   Tokens cached(ReplicaIndex replica, Tokens prompt) const;
@@ -118,24 +107,6 @@ class PrefixIndex {
     std::uint64_t answer : 20 = 0;   // The tokens of the answer that followed.
     std::uint64_t exact : 1 = 0;     // The tokens are a replica's count.
   };
-  template <class T>
-  class Zeroed {  // Memory of zeros that is not touched before it is used.
-   public:
-    explicit Zeroed(std::size_t size = 0)
-        : size_(size), data_(size > 0 ? static_cast<T*>(std::calloc(size, sizeof(T))) : nullptr) {
-      if (size > 0 && !data_) throw std::bad_alloc();
-    }
-    T& operator[](std::size_t i) { return data_.get()[i]; }
-    const T& operator[](std::size_t i) const { return data_.get()[i]; }
-    std::size_t size() const { return size_; }
-
-   private:
-    struct Free {
-      void operator()(T* data) const { std::free(data); }
-    };
-    std::size_t size_ = 0;
-    std::unique_ptr<T, Free> data_;
-  };
   struct Table {
     explicit Table(std::size_t places);
     std::size_t set_of(std::uint64_t key) const;
@@ -144,11 +115,12 @@ class PrefixIndex {
     std::size_t lines() const { return heads.size(); }
 
     std::size_t places = 0;
-    Zeroed<Line> heads;
-    Zeroed<Detail> details;
-    Zeroed<Use> uses;
+    std::vector<Line> heads;
+    std::vector<Detail> details;
+    std::vector<Use> uses;
   };
 
+  void set_places(std::size_t replicas);
   void find_lines(const PromptPrefix& prefix);
   void spread_tokens(const PromptPrefix& prefix, Tokens prompt);
   std::size_t claim(std::uint64_t key);
@@ -156,9 +128,7 @@ class PrefixIndex {
   static void count_use(Detail& detail);
   std::size_t find(std::uint64_t key) const { return table_ ? table_->find(key) : no_line; }
   Tokens answer_after(std::size_t anchor) const;
-  Tokens believed(Tokens answer) const {
-    return static_cast<Tokens>(answers_believed_ * static_cast<double>(answer));
-  }
+  Tokens believed(Tokens answer) const { return static_cast<Tokens>(answers_believed_ * static_cast<double>(answer)); }
 
   void forget(ReplicaIndex replica);
 

@@ -98,11 +98,11 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
       came_true_before_ = came_true_;
       foretold_before_ = foretold_;
     }
-    missing_.failed({.client = prediction.client}, now);
+    missing_.showed(Sign::failed, {.client = prediction.client}, now);
   } else if (held >= large || cached > 0) {
     misses_ = 0;
     missing_.end_row();
-    if (cached >= tells) missing_.good({.client = prediction.client}, true, now);
+    if (cached >= tells) missing_.showed(Sign::answered, {.client = prediction.client}, now);
   }
   const Caller caller{.client = prediction.client};
   const bool of_all = missing_.has_failed_several(caller, now) || !missing_.serves_others(caller, now);

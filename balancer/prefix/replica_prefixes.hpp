@@ -50,7 +50,7 @@ struct EngineSigns {
   /// Counters of its work by name, which only fall when the engine starts anew. A page may lack some.
   std::map<std::string, double, std::less<>> worked{};
   std::optional<double> looked_up{}, found{};  ///< Counters: prompt tokens that were looked up in its cache, and found.
-  bool asleep = false;   ///< It sleeps, and its cache is given away.
+  bool asleep = false;                         ///< It sleeps, and its cache is given away.
   bool another = false;  ///< Another engine may be behind the replica's address: nothing that was known of it counts.
 };
 
@@ -66,15 +66,15 @@ struct PrefixFound {
 
 /// The expectation of a replica when it got a prompt.
 struct PrefixPrediction {
-  std::uint64_t tail = 0;  ///< The key of the prompt's end; 0 if nothing is known of the prompt.
+  std::uint64_t tail = 0;    ///< The key of the prompt's end; 0 if nothing is known of the prompt.
   std::uint32_t cached = 0;  ///< So many of its tokens were believed to be cached.
   PrefixFound found{};
   std::uint32_t sure_anchors = 0;  ///< So many of its anchors are up to the last one that the replica had computed.
   std::uint32_t held_anchors = 0;  ///< The same up to the last one that it held.
   /// True if what was held rests on prompts of which no token had come yet.
   bool in_doubt() const { return held_anchors > sure_anchors; }
-  std::uint32_t entered = 0;       ///< When it was entered, by the clock of prompts.
-  Client client{};                 ///< Whose prompt it is.
+  std::uint32_t entered = 0;  ///< When it was entered, by the clock of prompts.
+  Client client{};            ///< Whose prompt it is.
 };
 
 /// The usage that a replica reported at the end of an answer.
@@ -85,12 +85,12 @@ struct PrefixReport {
 
 /// Sums of tokens since the start.
 struct PrefixSums {
-  Tokens looked_up = 0;   ///< The prompts of which anchors are known.
-  Tokens best = 0;        ///< Held by the replica that held most and could have taken the prompt.
-  Tokens predicted = 0;   ///< Believed to be held by the chosen replica.
-  Tokens reported = 0;    ///< Reported by the chosen replica, where it reports.
+  Tokens looked_up = 0;        ///< The prompts of which anchors are known.
+  Tokens best = 0;             ///< Held by the replica that held most and could have taken the prompt.
+  Tokens predicted = 0;        ///< Believed to be held by the chosen replica.
+  Tokens reported = 0;         ///< Reported by the chosen replica, where it reports.
   Tokens over = 0, under = 0;  ///< Predicted and not reported; reported and not predicted.
-  Tokens judged = 0;      ///< The prompts for which the replica reported.
+  Tokens judged = 0;           ///< The prompts for which the replica reported.
   std::array<std::uint64_t, prefix_wipe_names.size()> wipes{};
 };
 
@@ -130,8 +130,13 @@ class ReplicaPrefixes {
   /// True if what was computed for the prompt went with the cache. After misses it may have come after that.
   bool was_lost(const PrefixPrediction& prediction) const { return !is_since(prediction, lost_at_); }
 
-  /// Counts a prompt that is sent, of which so much is held, and so much was held before it left for want of room.
-  void count_lost(Tokens prompt, Tokens held, Tokens had) {
+  /// Counts a prompt that is sent, of which the best candidate held `most`, and this replica had `had` before that left
+  /// for want of room.
+  void count_sent(const PrefixPrediction& prediction, Tokens prompt, Tokens most, Tokens had) {
+    sums_.looked_up += prompt;
+    sums_.best += most;
+    sums_.predicted += prediction.cached;
+    const Tokens held = prediction.found.held;
     if (held >= prompt) return;
     const auto computed = static_cast<double>(prompt - held);
     const auto again = static_cast<double>(std::max(std::min(had, prompt), held) - held);
@@ -144,14 +149,13 @@ class ReplicaPrefixes {
 
   PrefixHoldings& holdings() { return holdings_; }
   const PrefixHoldings& holdings() const { return holdings_; }
-  PrefixSums& sums() { return sums_; }
   const PrefixSums& sums() const { return sums_; }
   /// The share of what is predicted that comes true, 0 to 1.
   double believed() const { return (came_true_ + prior) / (foretold_ + prior); }
 
  private:
   static constexpr unsigned misses_of_empty = 3;
-  static constexpr double prior = 5120;  // Tokens of predictions that came true.
+  static constexpr double prior = 5120;   // Tokens of predictions that came true.
   static constexpr double fades = 0.986;  // Half of a prediction's weight after 50 of them.
 
   static bool is_since(const PrefixPrediction& prediction, std::uint32_t then) {
@@ -168,15 +172,15 @@ class ReplicaPrefixes {
   unsigned misses_ = 0;
   Evidence missing_;  ///< Whose predictions these were, and who had much of a prompt lately.
   std::uint32_t hits_by_api_ = 0, zeros_by_api_ = 0;  ///< Bits of the APIs by which such counts were reported.
-  bool found_since_miss_wipe_ = true;  ///< The replica has had some of a prompt since misses wiped it last.
-  std::uint32_t wiped_at_ = 0;           ///< By the clock of prompts.
-  std::uint32_t lost_at_ = 0;            ///< The same, for another reason than misses.
-  EngineSigns signs_;                    ///< The latest of each kind.
-  std::uint32_t found_since_ = 0;        ///< Since then the engine has found nothing, by its page.
+  bool found_since_miss_wipe_ = true;     ///< The replica has had some of a prompt since misses wiped it last.
+  std::uint32_t wiped_at_ = 0;            ///< By the clock of prompts.
+  std::uint32_t lost_at_ = 0;             ///< The same, for another reason than misses.
+  EngineSigns signs_;                     ///< The latest of each kind.
+  std::uint32_t found_since_ = 0;         ///< Since then the engine has found nothing, by its page.
   std::optional<double> looked_up_then_;  ///< Tokens that it had looked up by then.
-  unsigned unproven_ = 0;                ///< So many large predictions since then were answered without a report,
-  unsigned unproven_before_ = 0;         ///< and so many before the page that came last.
-  unsigned too_deep_ = 0;  ///< So many predictions in a row failed for lack of room.
+  unsigned unproven_ = 0;                 ///< So many large predictions since then were answered without a report,
+  unsigned unproven_before_ = 0;          ///< and so many before the page that came last.
+  unsigned too_deep_ = 0;                 ///< So many predictions in a row failed for lack of room.
   std::uint64_t reports_ = 0;
   double wanted_again_ = 0.2;  ///< Until something is known.
   PrefixSums sums_;

@@ -1,3 +1,5 @@
+// A follower gathers what its rollout's machine needs; a gate judges a live step.
+//
 // Follows one rollout: gathers each second what is known of its candidate, by the split of its pool and by the requests
 // that ended, remembers the gate's last word, and so makes the facts of a tick for its machine. No I/O and no clock:
 // the control thread of weir calls it in real time, and a bench in simulated time.

@@ -1,6 +1,8 @@
-// A rollout as a machine without a clock: told what an operator wants, and each second what is known of the candidate,
-// it says which share of its pool's requests the candidate gets and whether it is mirrored to. Its owner carries that
-// out, keeps the standing on disk and logs the moves.
+// A rollout as a machine without a clock: the candidate's share, step by step.
+//
+// Told what an operator wants, and each second what is known of the candidate, it says which share of its pool's
+// requests the candidate gets and whether it is mirrored to. Its owner carries that out, keeps the standing on disk and
+// logs the moves.
 //
 //   idle -> [shadow] -> live (1 %, 5 %, ...) -> done (100 %)
 //

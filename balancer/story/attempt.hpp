@@ -1,4 +1,4 @@
-// An attempt at a request: all that it leaves behind when it is over, and what the story keeps of it.
+// An attempt at a request: what it leaves behind, and how it is judged.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "balancer/health.hpp"
-#include "balancer/lease.hpp"
+#include "balancer/placement.hpp"
 #include "balancer/story/retries.hpp"
 #include "metrics/moment.hpp"
 #include "metrics/record/answer.hpp"

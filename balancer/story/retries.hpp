@@ -1,5 +1,4 @@
-// The limits of sending requests again, which all requests share: a budget of retries that run at a time, and the
-// memory of requests that have cost two replicas.
+// Retry budget, poison memory and usage option, which all requests share.
 #pragma once
 
 #include <algorithm>

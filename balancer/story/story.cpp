@@ -63,7 +63,7 @@ void Story::look_at_cutting() {
 
 Command Story::resume(Event event, Moment now) {
   look_at_cutting();
-  if (const auto began = std::exchange(wait_began_, std::nullopt)) waited_ += now - *began;
+  if (const auto began = std::exchange(wait_.began, std::nullopt)) spent_.waited += now - *began;
   return std::visit([&](auto& one) { return on(std::move(one), now); }, event);
 }
 
@@ -88,8 +88,8 @@ PlacementRequest Story::placement() const {
   placement.lot = request_.lot;
   placement.ties = request_.ties;
   placement.ties.seeks = request_.ties.seeks && sought_;  // Until then it waits as any other.
-  placement.deadline = deadline_;
-  placement.front_of_queue = front_of_queue_;
+  placement.deadline = wait_.deadline;
+  placement.front_of_queue = wait_.in_front;
   return placement;
 }
 
@@ -105,11 +105,11 @@ Command Story::on(Leased event, Moment now) {
     toll_.lost = most_lost;
     return end_unserved(Told::poison, Outcome::bad_request, now);
   }
-  if (front_of_queue_ && !deadline_) deadline_ = now + shared_.queue_time;
-  prompt_estimate_ = lease.prompt_estimate();
+  if (wait_.in_front && !wait_.deadline) wait_.deadline = now + shared_.queue_time;
+  expected_.prompt = lease.prompt_estimate();
   home_ = lease.home();
-  prefix_ = lease.prefix_tokens();
-  predicted_ = lease.predicted();
+  expected_.prefix = lease.prefix_tokens();
+  expected_.times = lease.predicted();
   const ReplicaRef to{lease.subject(), lease.key(), event.usage, lease.doubted()};
   begin(to, std::move(lease), now);
   return Command::connect;
@@ -136,8 +136,8 @@ void Story::begin(const ReplicaRef& replica, Lease&& lease, Moment now) {
 }
 
 Command Story::on(Waiting event, Moment now) {
-  deadline_ = event.deadline;
-  wait_began_ = now;
+  wait_.deadline = event.deadline;
+  wait_.began = now;
   give_retry_back();
   return Command::wait;
 }
@@ -147,11 +147,11 @@ Command Story::on(Refused refused, Moment now) {
   const bool from_the_queue = comes_from_the_queue(refused.reason);
   // The last replica's failure is reported, unless no connection was made and the queue refused.
   const bool failed = reached_a_replica() || (last_ && !from_the_queue);
-  if (from_the_queue || !failed) limit_hit_ = refused.reason;
+  if (from_the_queue || !failed) finish_.limit_hit = refused.reason;
   // Another replica may have the state: a 404 would not be true.
   const bool unsought = from_the_queue && best_ && lacks_state(best_->over.told_status());
   if (failed && !unsought) return end(now);
-  refusal_ = refused;
+  finish_.refusal = refused;
   return end_unserved(Told::refused,
                       refused.reason == Refused::Reason::too_long ? Outcome::bad_request : Outcome::rejected, now);
 }
@@ -170,19 +170,19 @@ Command Story::on(CutInQueue, Moment now) {
 Story::Plan Story::plan() const {
   const Attempt* const before = attempts_.size() > 1 ? &*(attempts_.end() - 2) : nullptr;
   const Serial serial = replica().key.serial;
-  return {.may_reuse_connection = request_.may_go_twice && connected_to_ != serial,
-          .may_add_option = option_refused_by_ != serial,
+  return {.may_reuse_connection = request_.may_go_twice && connected_.to != serial,
+          .may_add_option = connected_.option_refused_by != serial,
           .handed_out = {request_.hands_out ? shared_.homes : nullptr, home_},
           .repeats = before != nullptr && before->why ? before : nullptr};
 }
 
 const ReplicaRef* Story::told_replica() const {
-  if (!tells_replica_) return nullptr;
-  return told_ == Told::kept_error ? &best_->replica : &replica();
+  if (!finish_.of_replica) return nullptr;
+  return finish_.told == Told::kept_error ? &best_->replica : &replica();
 }
 
 Lease Story::take_lease() {
-  connected_to_ = replica().key.serial;
+  connected_.to = replica().key.serial;
   return std::move(*std::exchange(lease_, nullptr));
 }
 
@@ -195,14 +195,14 @@ bool Story::answer_accepted(unsigned status, bool added_option, Moment now) {
   if (status < 500 && !is_failure(status)) evidence_.settle(shared_.pool.health(), now);
   if (status >= 300) return false;
   if (added_option) replica().usage->note_taken(request_.facts->api);
-  return option_refused_by_ == replica().key.serial && replica().usage->refuse();
+  return connected_.option_refused_by == replica().key.serial && replica().usage->refuse();
 }
 
 bool Story::spend_retry_on_error(unsigned status, Moment now) {
   look_at_cutting();
   if (is_failure(status)) note_error();
-  early_retry_ = takes(price_after_error(status, now), now);
-  return *early_retry_ || best_;
+  retries_.early = takes(price_after_error(status, now), now);
+  return *retries_.early || best_;
 }
 
 void Story::list(const AttemptOver& over, Moment now) {
@@ -221,8 +221,8 @@ Command Story::on(AttemptOver over, Moment now) {
   const bool unconnected = over.end == End::unconnected;
   if (unconnected) over.connect = now - attempts_.back().started;
   list(over, now);
-  connect_ += over.connect;
-  paused_ += over.paused;
+  spent_.connect += over.connect;
+  spent_.paused += over.paused;
   const bool cut = cutting_ || over.replica_cut;
   const bool tells = !cut && !lacks_state(over.told_status());
   const bool out = tells && evidence_.report(shared_.pool.health(), replica().key, over, now);
@@ -234,10 +234,10 @@ Command Story::on(AttemptOver over, Moment now) {
   switch (over.end) {
     case End::stale:
       --made_;
-      stale_on_ = replica().key.serial;
+      connected_.stale_on = replica().key.serial;
       return send_again(std::move(over.lease), Retry::stale_connection, now);
     case End::option_refused:
-      option_refused_by_ = replica().key.serial;
+      connected_.option_refused_by = replica().key.serial;
       return send_again(std::move(over.lease), Retry::injection_refused, now);
     case End::client_left:
       return relayed(std::move(over), now);
@@ -248,7 +248,7 @@ Command Story::on(AttemptOver over, Moment now) {
 
 /// Notes what the attempt cost its replica, if anything. `cut`: weir or the replica's drain ended it.
 void Story::note_harm(const AttemptOver& over, bool cut, Moment now) {
-  const bool was_stale = std::exchange(stale_on_, 0) == replica().key.serial;
+  const bool was_stale = std::exchange(connected_.stale_on, 0) == replica().key.serial;
   if (over.end == End::unconnected) {
     // The replica was there when the request came, and is gone: the idle connection did not merely grow old.
     if (over.connect_failure == ConnectFailure::refused && was_stale) note_loss(now);
@@ -271,7 +271,7 @@ Command Story::relayed(AttemptOver over, Moment now) {
     shared_.poison.forget(stream_identity());
   }
   last_ = std::make_unique<AttemptOver>(std::move(over));
-  tells_replica_ = true;
+  finish_.of_replica = true;
   return done(Told::relayed, now);
 }
 
@@ -293,7 +293,7 @@ Story::Terms Story::terms_of(const AttemptOver& over, bool out, Moment now) {
   }
   if (over.reply == Reply::error) {
     const auto waits = over.kept != nullptr && has_no_room(over.told_status()) ? Waits::yes : Waits::no;
-    if (const auto settled = std::exchange(early_retry_, std::nullopt))
+    if (const auto settled = std::exchange(retries_.early, std::nullopt))
       return {*settled ? Price::taken : Price::none, waits};
     return {over.retry_reason ? price_after_error(over.told_status(), now) : Price::none, waits};
   }
@@ -339,17 +339,17 @@ bool Story::takes(Price price, Moment now) {
   // once must not lead to another one then, or the request would go round and never let go of its loop.
   if (price == Price::free) return replica_is_untried();
   if (price == Price::first_free && tried_.empty()) return true;
-  if (retries_ >= most_retries) return false;
+  if (retries_.spent >= most_retries) return false;
   const bool is_small_opinion = price == Price::second_opinion && request_.bytes <= large;
   if (is_small_opinion ? !shared_.budget.allows_any() : !holds_retry(now)) return false;
-  ++retries_;
+  ++retries_.spent;
   return true;
 }
 
 /// True if the request holds a retry of the budget. It holds one at most.
 bool Story::holds_retry(Moment now) {
-  if (!held_retry_) held_retry_ = shared_.budget.take(now);
-  return held_retry_.has_value();
+  if (!retries_.held) retries_.held = shared_.budget.take(now);
+  return retries_.held.has_value();
 }
 
 /// Nothing of an answer has reached the client, or an error that is kept: another attempt, a wait for one, or the end.
@@ -364,13 +364,13 @@ Command Story::go_on(AttemptOver over, bool out, Moment now) {
   const bool counts = over.connect_failure != ConnectFailure::local_shortage && !(again && lacked_last_ && is_tied());
   const auto why = counts ? std::optional(over.retry_reason.value_or(Retry::connect)) : std::nullopt;
   // A request that finds no room a second time has no more right than others.
-  const bool in_front = waits && !(is_error && std::exchange(had_no_room_, true));
+  const bool in_front = waits && !(is_error && std::exchange(wait_.had_no_room, true));
   keep(std::move(over), again || waits);
   if (!again && !waits) return end(now);
   if (replica_is_untried()) tried_.push_back(replica().key.serial);
-  front_of_queue_ = in_front;
-  if (waits && deadline_ && now >= *deadline_) {
-    limit_hit_ = Refused::Reason::expired;
+  wait_.in_front = in_front;
+  if (waits && wait_.deadline && now >= *wait_.deadline) {
+    finish_.limit_hit = Refused::Reason::expired;
     return end(now);
   }
   attempts_.back().why = why;
@@ -401,7 +401,7 @@ void Story::keep(AttemptOver over, bool goes_on) {
 /// Ends a request that a replica had, or was to have. The client gets the best answer that there is, or else an error
 /// of weir's own about the last replica.
 Command Story::end(Moment now) {
-  tells_replica_ = true;
+  finish_.of_replica = true;
   if (is_unsought()) best_.reset();
   if (best_) {
     if (is_to_blame(best_->replica, best_->over.told_status(), now))
@@ -416,14 +416,14 @@ Command Story::end(Moment now) {
 
 /// Ends a request that no replica works on.
 Command Story::end_unserved(Told told, Outcome outcome, Moment now) {
-  tells_replica_ = reached_a_replica();
+  finish_.of_replica = reached_a_replica();
   last_ = std::make_unique<AttemptOver>();
   last_->verdict.outcome = outcome;
   return done(told, now);
 }
 
 Command Story::done(Told told, Moment now) {
-  told_ = told;
+  finish_.told = told;
   give_retry_back();
   // Where all are slow, a request that took too long twice may be served a minute later.
   if (is_poison() && made_ > 0 && toll_.by_two && identity_ != 0 && !toll_.too_slow)
@@ -439,27 +439,27 @@ Command Story::done(Told told, Moment now) {
 
 void Story::complete(metrics::record::RequestRecord& record, Moment now) {
   auto& over = *last_;
-  record.prompt_tokens_estimate = prompt_estimate_;
-  if (prefix_) {
-    record.prefix_predicted = prefix_->predicted;
-    record.prefix_best = prefix_->best;
+  record.prompt_tokens_estimate = expected_.prompt;
+  if (expected_.prefix) {
+    record.prefix_predicted = expected_.prefix->predicted;
+    record.prefix_best = expected_.prefix->best;
   }
-  if (predicted_) {
-    record.predicted_ttft = predicted_->ttft;
-    record.predicted_e2e = predicted_->e2e;
+  if (expected_.times) {
+    record.predicted_ttft = expected_.times->ttft;
+    record.predicted_e2e = expected_.times->e2e;
   }
   record.attempt = made_;
   record.suspect = is_poison();
-  record.connect = connect_;
-  record.paused = paused_;
-  record.wait = waited_;
+  record.connect = spent_.connect;
+  record.paused = spent_.paused;
+  record.wait = spent_.waited;
   if (over.accepted) record.status = over.status;
   if (replica_status_ != 0) record.replica_status = replica_status_;
   record.outcome = over.verdict.outcome;
   record.phase = over.verdict.phase;
   record.sent = over.sent;
   record.head = over.head;
-  record.ended = told_ == Told::relayed ? over.ended : now;
+  record.ended = finish_.told == Told::relayed ? over.ended : now;
   record.overhead_max = over.overhead_max;
   record.in_flight_at_start = over.concurrency.in_flight_at_start;
   record.in_flight_mean = over.concurrency.in_flight_mean;
@@ -476,7 +476,7 @@ bool Story::replica_is_untried() const { return std::ranges::find(tried_, replic
 bool Story::another_is_left() const { return shared_.pool.another_is_left(tried_, replica().key.serial); }
 
 void Story::give_retry_back() {
-  if (const auto retry = std::exchange(held_retry_, std::nullopt)) shared_.budget.give_back(*retry);
+  if (const auto retry = std::exchange(retries_.held, std::nullopt)) shared_.budget.give_back(*retry);
 }
 
 /// An answer is on its way to the client after another replica had refused the request. If it is a good one, the other

@@ -1,7 +1,7 @@
-// The story of one request: which replica it asks, whether it goes out again, at whose expense, what is learned of the
-// replicas on the way, and which answer its client gets in the end. A pure machine: it is told what happened, with the
-// moment, and says what is to be done. It knows no clock and no socket. A driver carries its commands out: the proxy's
-// for clients' and for mirrored requests, the lab's in simulated time.
+// The story of one request is a machine without a clock or a socket. It decides which replica is asked, whether the
+// request goes out again and at whose expense, what is learned of the replicas on the way, and which answer the client
+// gets. It is told what happened, with the moment, and says what is to be done. A driver carries its commands out: the
+// proxy's for clients' and for mirrored requests, the lab's in simulated time.
 //
 // Nothing is tried again once a byte has reached the client. After each attempt a table (Story::terms_of) says what
 // another one costs, and whether the request may wait for a replica if it can't have one:
@@ -19,7 +19,7 @@
 //   no HTTP                                         budget; first free if now out       no
 //
 // A request may name state that some replica keeps under an id. Where nobody knows which, the replicas are asked one
-// after the other as long as they answer 404, and the one that has it is remembered (homes.hpp). Such a 404 says
+// after the other as long as they answer 404, and the one that has it is remembered (Homes). Such a 404 says
 // nothing of a replica.
 #pragma once
 
@@ -159,7 +159,9 @@ class Story {
     /// Two replicas have failed the request, in whatever way: nobody is to send it again.
     bool failed_twice;
   };
-  Ending ending() const { return {told_, last_.get(), told_replica(), refusal_, limit_hit_, has_failed_twice()}; }
+  Ending ending() const {
+    return {finish_.told, last_.get(), told_replica(), finish_.refusal, finish_.limit_hit, has_failed_twice()};
+  }
   /// Adds all that the story knows to a record that has what the client asked. Takes the answer of the last attempt.
   void complete(metrics::record::RequestRecord& record, Moment now);
 
@@ -256,22 +258,41 @@ class Story {
     unsigned status = 0;
   };
   Doubted second_opinion_on_;
-  /// Whether a retry was taken, if that was settled before the attempt ended.
-  std::optional<bool> early_retry_;
-  std::optional<Moment> deadline_;    ///< When a queued request gives up.
-  std::optional<Moment> wait_began_;  ///< Set while the request waits.
-  std::optional<std::uint64_t> prompt_estimate_;
-  std::optional<PredictedTimes> predicted_;
-  std::optional<Lease::PrefixTokens> prefix_;
-  std::optional<Refused::Reason> limit_hit_;
-  Refused refusal_;
-  metrics::Nanoseconds connect_{}, paused_{}, waited_{};  ///< The sums of all attempts and waits.
-  Serial connected_to_ = 0;                               ///< The replica that the request was last connected to.
-  Serial option_refused_by_ = 0;                          ///< The replica that refused the usage option.
-  Serial stale_on_ = 0;                                   ///< The replica whose idle connection died last.
-  std::uint32_t made_ = 0;                                ///< Counts the attempts but those on stale connections.
-  std::uint32_t retries_ = 0;                             ///< Counts those from the budget.
-  std::uint64_t identity_ = 0;                            ///< 0: nothing is known of it, or noted.
+  /// The retries of the shared budget.
+  struct Retries {
+    std::optional<bool> early;  ///< Whether one was taken, if that was settled before the attempt ended.
+    std::optional<RetryBudget::Taken> held;
+    std::uint32_t spent = 0;
+  };
+  Retries retries_;
+  /// The request's stay in the queue.
+  struct Wait {
+    std::optional<Moment> deadline;  ///< When it gives up.
+    std::optional<Moment> began;     ///< Set while it waits.
+    bool in_front = false;           ///< It goes before those that never had a replica.
+    bool had_no_room = false;        ///< A replica had no room for it.
+  };
+  Wait wait_;
+  /// The pool's expectation of the last lease.
+  struct Expected {
+    std::optional<std::uint64_t> prompt;
+    std::optional<PredictedTimes> times;
+    std::optional<Lease::PrefixTokens> prefix;
+  };
+  Expected expected_;
+  /// The sums of all attempts and waits.
+  struct Spent {
+    metrics::Nanoseconds connect{}, paused{}, waited{};
+  };
+  Spent spent_;
+  /// The replicas of the last connection, of the last refusal of the usage option, and of the last idle connection that
+  /// had died.
+  struct Connections {
+    Serial to = 0, option_refused_by = 0, stale_on = 0;
+  };
+  Connections connected_;
+  std::uint32_t made_ = 0;            ///< Counts the attempts but those on stale connections.
+  std::uint64_t identity_ = 0;        ///< 0: nothing is known of it, or noted.
   std::uint16_t replica_status_ = 0;  ///< The status of the last head that a replica sent; 0 if none did.
   /// The replicas that the request may have cost.
   struct Toll {
@@ -284,14 +305,17 @@ class Story {
     Serial lost_by = 0, erred = 0;  ///< The last one of each.
   };
   Toll toll_;
-  Told told_ = Told::nothing;
-  bool front_of_queue_ = false;  ///< The request goes before those that never had a replica.
-  bool had_no_room_ = false;     ///< A replica had no room for it.
+  /// The end: see Ending.
+  struct Finish {
+    Told told = Told::nothing;
+    bool of_replica = false;  ///< `told` is about a replica.
+    Refused refusal;
+    std::optional<Refused::Reason> limit_hit;
+  };
+  Finish finish_;
   bool cutting_ = false;
-  bool sought_ = false;         ///< A replica did not have the state.
-  bool lacked_last_ = false;    ///< The last one asked was such a replica.
-  bool tells_replica_ = false;  ///< told_ is about a replica.
-  std::optional<RetryBudget::Taken> held_retry_;
+  bool sought_ = false;       ///< A replica did not have the state.
+  bool lacked_last_ = false;  ///< The last one asked was such a replica.
 };
 
 }  // namespace weir::balancer::story

@@ -76,7 +76,6 @@ ReplicaView lacking(ReplicaIndex index) {
 }
 ReplicaView in_start(ReplicaIndex index, Tokens held, Tokens allowance, std::uint32_t in_flight = 1) {
   return changed(index, [&](ReplicaView& s) {
-    s.starting = true;
     s.prefill_left = held;
     s.allowance = allowance;
     s.in_flight = in_flight;

@@ -23,9 +23,9 @@ bool is_full(const Evidence& evidence, const Caller& caller, double now) {
 
 TEST(Evidence, OfOneClientKeepsThatClientAwayOnThatTopicAlone) {
   Evidence evidence;
-  for (int i = 0; i < 4; ++i) evidence.failed(from(1), at(1));
+  for (int i = 0; i < 4; ++i) evidence.showed(Sign::failed, from(1), at(1));
   EXPECT_FALSE(avoids(evidence, from(1), 1));
-  evidence.failed(from(1), at(1));
+  evidence.showed(Sign::failed, from(1), at(1));
   EXPECT_TRUE(avoids(evidence, from(1), 1));
   EXPECT_FALSE(avoids(evidence, from(1, 2), 1)) << "another topic";
   EXPECT_FALSE(avoids(evidence, from(2), 1)) << "another client";
@@ -36,15 +36,15 @@ TEST(Evidence, OfOneClientKeepsThatClientAwayOnThatTopicAlone) {
 TEST(Evidence, OfTwoClientsKeepsAllAwayOnThatTopicUntilOneIsAnsweredWell) {
   Evidence evidence;
   for (const std::uint64_t client : {1U, 1U, 1U, 2U}) {
-    evidence.failed(from(client), at(1));
+    evidence.showed(Sign::failed, from(client), at(1));
     EXPECT_FALSE(avoids(evidence, from(3), 1));
   }
-  evidence.failed(from(1), at(1));
+  evidence.showed(Sign::failed, from(1), at(1));
   EXPECT_TRUE(evidence.has_failed_several({}, at(1)));
   EXPECT_TRUE(avoids(evidence, from(3), 1));
   EXPECT_TRUE(avoids(evidence, from({}), 1));
   EXPECT_FALSE(avoids(evidence, from(3, 2), 1)) << "another topic";
-  evidence.good(from(4), true, at(2));
+  evidence.showed(Sign::answered, from(4), at(2));
   EXPECT_FALSE(avoids(evidence, from(3), 2));
   EXPECT_FALSE(evidence.has_failed_several({}, at(1)));
 }
@@ -52,44 +52,54 @@ TEST(Evidence, OfTwoClientsKeepsAllAwayOnThatTopicUntilOneIsAnsweredWell) {
 TEST(Evidence, KeepsAwayForTenSecondsAndTwiceAsLongEachTimeUpToFiveMinutes) {
   Evidence evidence;
   double now = 0;
-  for (int i = 0; i < 4; ++i) evidence.failed(from(1), at(now));
+  for (int i = 0; i < 4; ++i) evidence.showed(Sign::failed, from(1), at(now));
   for (const double time : {10, 20, 40, 80, 160, 300, 300}) {
-    evidence.failed(from(1), at(now));
-    evidence.failed(from(1), at(now + time / 2));
+    evidence.showed(Sign::failed, from(1), at(now));
+    evidence.showed(Sign::failed, from(1), at(now + time / 2));
     EXPECT_TRUE(avoids(evidence, from(1), now + time - 0.001)) << time;
     now += time;
     EXPECT_FALSE(avoids(evidence, from(1), now)) << "more failures meanwhile make it no longer: " << time;
   }
-  evidence.good(from(1), true, at(now));
-  for (int i = 0; i < 5; ++i) evidence.failed(from(1), at(now));
+  evidence.showed(Sign::answered, from(1), at(now));
+  for (int i = 0; i < 5; ++i) evidence.showed(Sign::failed, from(1), at(now));
   EXPECT_FALSE(avoids(evidence, from(1), now + 10)) << "a good answer ends the doubling";
 }
 
 TEST(Evidence, OfRefusalsThatAnotherAnsweredWellNeedsThree) {
   Evidence evidence;
-  for (const std::uint64_t client : {1U, 2U}) evidence.outdone(from(client), at(1));
+  for (const std::uint64_t client : {1U, 2U}) evidence.showed(Sign::outdone, from(client), at(1));
   EXPECT_FALSE(avoids(evidence, from(3), 1));
-  evidence.outdone(from(1), at(1));
+  evidence.showed(Sign::outdone, from(1), at(1));
   EXPECT_TRUE(avoids(evidence, from(3), 1));
-  EXPECT_TRUE(evidence.is_outdone());
-  EXPECT_TRUE(evidence.outdone_for_several());
-  EXPECT_TRUE(evidence.was_outdone(from(1), at(10.9)));
-  EXPECT_TRUE(evidence.was_outdone(from(9), at(10.9))) << "two clients";
-  EXPECT_FALSE(evidence.was_outdone(from(1), at(11)));
-  EXPECT_FALSE(evidence.was_outdone(from(1, 2), at(1)));
-  EXPECT_FALSE(evidence.refuses({.client = 1, .topic = 1, .status = 404}, at(1)));
+  EXPECT_TRUE(evidence.is_outdone(from(3), at(1)));
+  EXPECT_TRUE(evidence.past_of(from(1), at(10.9)).was_outdone);
+  EXPECT_TRUE(evidence.past_of(from(9), at(10.9)).was_outdone) << "two clients";
+  EXPECT_FALSE(evidence.past_of(from(1), at(11)).was_outdone);
+  EXPECT_FALSE(evidence.past_of(from(1, 2), at(1)).was_outdone);
+  EXPECT_FALSE(evidence.past_of({.client = 1, .topic = 1, .status = 404}, at(1)).refuses);
   EXPECT_FALSE(evidence.has_failed_several({}, at(1))) << "a refusal is no failure";
-  evidence.good(from(5), true, at(2));
+  evidence.showed(Sign::answered, from(5), at(2));
   EXPECT_FALSE(avoids(evidence, from(3), 2));
-  EXPECT_FALSE(evidence.is_outdone());
+  EXPECT_FALSE(evidence.is_outdone(from(3), at(2)));
+}
+
+TEST(Evidence, OfOneClientsRefusalsSaysNothingOfTheReplicaWhereItServesOthers) {
+  for (const std::uint64_t last : {1U, 2U}) {
+    Evidence evidence;
+    evidence.showed(Sign::answered, from(9), at(1));
+    for (const std::uint64_t client : {std::uint64_t{1}, std::uint64_t{1}, last})
+      evidence.showed(Sign::outdone, from(client), at(1));
+    EXPECT_EQ(evidence.is_outdone(from(1), at(1)), last == 2) << "two clients";
+    EXPECT_TRUE(evidence.is_outdone(from(1), at(12))) << "it serves no other any more";
+  }
 }
 
 TEST(Evidence, FullForOneClientIsFullForAllOnceASecondIsTold) {
   Evidence evidence;
-  evidence.full(from(1), std::chrono::seconds(60), at(0));
+  evidence.showed(Sign::full, from(1), at(0), std::chrono::seconds(60));
   EXPECT_TRUE(is_full(evidence, from(1), 59));
   EXPECT_FALSE(is_full(evidence, from(2), 1));
-  evidence.full(from(2), std::chrono::seconds(5), at(1));
+  evidence.showed(Sign::full, from(2), at(1), std::chrono::seconds(5));
   EXPECT_TRUE(is_full(evidence, from(3), 1.249));
   EXPECT_FALSE(is_full(evidence, from(3), 1.25)) << "for 250 ms, whatever the two were told";
   EXPECT_TRUE(is_full(evidence, from(2), 5.9));
@@ -101,50 +111,52 @@ TEST(Evidence, FullForClientsThatItNeverServesIsFullForNoOther) {
   Evidence evidence;
   double now = 0;
   for (int i = 0; i < 20; ++i, now += 0.5) {
-    evidence.good(from(9), true, at(now));
+    evidence.showed(Sign::answered, from(9), at(now));
     for (const std::uint64_t client : {1U, 2U}) {
-      evidence.full(from(client), {}, at(now));
+      evidence.showed(Sign::full, from(client), at(now));
       EXPECT_TRUE(is_full(evidence, from(client), now));
     }
     if (i > 0) EXPECT_FALSE(is_full(evidence, from(3), now)) << i;
   }
-  for (const std::uint64_t client : {1U, 2U}) evidence.good(from(client), true, at(now));
-  for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), {}, at(now));
+  for (const std::uint64_t client : {1U, 2U}) evidence.showed(Sign::answered, from(client), at(now));
+  for (const std::uint64_t client : {1U, 2U}) evidence.showed(Sign::full, from(client), at(now));
   EXPECT_TRUE(is_full(evidence, from(3), now)) << "they have been served since";
 }
 
 // Users behind one credential, or behind one address without any, are one client for weir.
 TEST(Evidence, FullForAClientWhomItServesIsALimitOfOneOfItsUsers) {
   Evidence evidence;
-  evidence.good(from(1), true, at(0));
-  evidence.full(from(1), std::chrono::seconds(60), at(1));
+  evidence.showed(Sign::answered, from(1), at(0));
+  evidence.showed(Sign::full, from(1), at(1), std::chrono::seconds(60));
   EXPECT_TRUE(is_full(evidence, from(1), 1.249));
   EXPECT_FALSE(is_full(evidence, from(1), 1.25));
-  evidence.full(from(1), std::chrono::seconds(60), at(2));
+  evidence.showed(Sign::full, from(1), at(2), std::chrono::seconds(60));
   EXPECT_TRUE(is_full(evidence, from(1), 2.1));
-  evidence.good(from(1), true, at(2.1));
+  evidence.showed(Sign::answered, from(1), at(2.1));
   EXPECT_FALSE(is_full(evidence, from(1), 2.1));
-  evidence.full(from(1), std::chrono::seconds(60), at(13));
+  evidence.showed(Sign::full, from(1), at(13), std::chrono::seconds(60));
   EXPECT_TRUE(is_full(evidence, from(1), 72.9)) << "ten seconds without an answer";
 }
 
 TEST(Evidence, OfTwoClientsOfDifferentTimesIsThatOfOne) {
   Evidence evidence;
-  evidence.full(from(1), std::chrono::seconds(60), at(0));
-  evidence.full(from(2), std::chrono::seconds(60), at(10));
+  evidence.showed(Sign::full, from(1), at(0), std::chrono::seconds(60));
+  evidence.showed(Sign::full, from(2), at(10), std::chrono::seconds(60));
   EXPECT_FALSE(is_full(evidence, from(3), 10));
-  evidence.full(from(4), std::chrono::seconds(60), at(19.9));
+  evidence.showed(Sign::full, from(4), at(19.9), std::chrono::seconds(60));
   EXPECT_TRUE(is_full(evidence, from(3), 19.9));
   Evidence refusals;
-  for (const unsigned now : {0U, 10U}) refusals.refused({.client = now, .topic = 1, .status = 404}, at(now));
-  EXPECT_FALSE(refusals.refuses({.client = 7, .topic = 1, .status = 404}, at(10)));
+  for (const unsigned now : {0U, 10U})
+    refusals.showed(Sign::client_error, {.client = now, .topic = 1, .status = 404}, at(now));
+  EXPECT_FALSE(refusals.past_of({.client = 7, .topic = 1, .status = 404}, at(10)).refuses);
 }
 
 TEST(Evidence, FullOfOneModelIsFullOfAllUnlessAnotherOneIsAnswered) {
   for (const bool answers : {false, true}) {
     Evidence evidence;
-    if (answers) evidence.good(from(9, 2), true, at(0));
-    for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), std::chrono::seconds(60), at(1));
+    if (answers) evidence.showed(Sign::answered, from(9, 2), at(0));
+    for (const std::uint64_t client : {1U, 2U})
+      evidence.showed(Sign::full, from(client), at(1), std::chrono::seconds(60));
     EXPECT_TRUE(is_full(evidence, from(3), 1));
     EXPECT_EQ(is_full(evidence, from(3, 2), 1), !answers);
   }
@@ -155,7 +167,7 @@ TEST(Evidence, FullOfAllLastsTwiceAsLongEachTimeUpToEightSeconds) {
   double now = 0;
   std::uint64_t client = 0;
   for (const double time : {0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0}) {
-    for (int i = 0; i < 4; ++i) evidence.full(from(++client), {}, at(now));
+    for (int i = 0; i < 4; ++i) evidence.showed(Sign::full, from(++client), at(now));
     EXPECT_TRUE(is_full(evidence, from(99), now + time - 0.001)) << time;
     now += time;
     EXPECT_FALSE(is_full(evidence, from(99), now)) << time;
@@ -164,14 +176,15 @@ TEST(Evidence, FullOfAllLastsTwiceAsLongEachTimeUpToEightSeconds) {
 
 TEST(Evidence, AGoodAnswerToAnotherEndsWhatWasToldForAll) {
   Evidence evidence;
-  for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), std::chrono::seconds(60), at(1));
+  for (const std::uint64_t client : {1U, 2U})
+    evidence.showed(Sign::full, from(client), at(1), std::chrono::seconds(60));
   EXPECT_TRUE(is_full(evidence, from(4), 1.1));
-  evidence.good(from(3), true, at(1.1));
+  evidence.showed(Sign::answered, from(3), at(1.1));
   EXPECT_FALSE(is_full(evidence, from(4), 1.1));
   EXPECT_TRUE(is_full(evidence, from(1), 2)) << "who was told keeps away";
-  evidence.full(from(1), std::chrono::seconds(60), at(3));
+  evidence.showed(Sign::full, from(1), at(3), std::chrono::seconds(60));
   EXPECT_FALSE(is_full(evidence, from(4), 3)) << "one client since that answer";
-  evidence.good(from(1), true, at(4));
+  evidence.showed(Sign::answered, from(1), at(4));
   EXPECT_TRUE(is_full(evidence, from(1), 4)) << "it has said so itself";
 }
 
@@ -179,28 +192,28 @@ TEST(Evidence, AFullReplicaThatDoesNotSayForHowLongIsLeftAloneForTwiceAsLongEach
   Evidence evidence;
   double now = 0;
   for (const double time : {1, 2, 4, 8, 8}) {
-    evidence.full(from(1), {}, at(now));
+    evidence.showed(Sign::full, from(1), at(now));
     EXPECT_TRUE(is_full(evidence, from(1), now + time - 0.001));
     now += time;
     EXPECT_FALSE(is_full(evidence, from(1), now)) << time;
   }
-  evidence.good(from(1), true, at(now));
-  evidence.full(from(1), {}, at(now));
+  evidence.showed(Sign::answered, from(1), at(now));
+  evidence.showed(Sign::full, from(1), at(now));
   EXPECT_FALSE(is_full(evidence, from(1), now + 1));
-  evidence.full(from(1), {}, at(now + 1));
-  evidence.good(from(1), true, at(now + 1.5));
+  evidence.showed(Sign::full, from(1), at(now + 1));
+  evidence.showed(Sign::answered, from(1), at(now + 1.5));
   EXPECT_FALSE(is_full(evidence, from(1), now + 1.5)) << "it had guessed";
 }
 
 // Without keys of weir's own, anybody can send any credential.
 TEST(Evidence, OfManyCredentialsOfOneAddressIsOneWord) {
   Evidence evidence;
-  evidence.good(from(50), true, at(1));
+  evidence.showed(Sign::answered, from(50), at(1));
   for (std::uint64_t credential = 1; credential < 40; ++credential) {
     Caller caller = from(credential);
     caller.voice = 7;
-    for (int i = 0; i < 5; ++i) evidence.failed(caller, at(1));
-    evidence.full(caller, std::chrono::seconds(60), at(1));
+    for (int i = 0; i < 5; ++i) evidence.showed(Sign::failed, caller, at(1));
+    evidence.showed(Sign::full, caller, at(1), std::chrono::seconds(60));
   }
   EXPECT_FALSE(evidence.has_failed_several({}, at(1)));
   EXPECT_FALSE(avoids(evidence, from(99), 1));
@@ -213,23 +226,23 @@ TEST(Evidence, BehindOneAddressIsAFullReplicaFullForAllCredentials) {
   for (std::uint64_t credential = 1; credential <= 2; ++credential) {
     Caller caller = from(credential);
     caller.voice = 7;
-    evidence.good(caller, true, at(1));
+    evidence.showed(Sign::answered, caller, at(1));
     EXPECT_FALSE(is_full(evidence, from(99), 1));
   }
   for (std::uint64_t credential = 1; credential <= 2; ++credential) {
     Caller caller = from(credential);
     caller.voice = 7;
-    evidence.full(caller, {}, at(1));
+    evidence.showed(Sign::full, caller, at(1));
   }
   EXPECT_TRUE(is_full(evidence, from(99), 1));
 }
 
 TEST(Evidence, WhatNobodysClientSawSpeaksForAllOnAllTopics) {
   Evidence evidence;
-  evidence.full({}, std::chrono::seconds(5), at(0));
+  evidence.showed(Sign::full, {}, at(0), std::chrono::seconds(5));
   EXPECT_TRUE(is_full(evidence, from(7, 9), 1));
   EXPECT_TRUE(is_full(evidence, {}, 1));
-  evidence.failed({}, at(0));
+  evidence.showed(Sign::failed, {}, at(0));
   EXPECT_TRUE(evidence.has_failed_several({}, at(1)));
 }
 
@@ -240,18 +253,18 @@ TEST(Evidence, AReplicaRestsAfterAFailureForThoseOfTheQueueOnlyIfItFailsAgainOrA
   EXPECT_TRUE(advice(silent, from(1)).rests_for_queue) << "it has answered nobody lately";
   EXPECT_TRUE(advice(silent, from(2)).rests_for_queue);
   Evidence works;
-  works.good(from(2), true, at(15));
+  works.showed(Sign::answered, from(2), at(15));
   works.begin_rest(from(1), at(20));
   EXPECT_TRUE(advice(works, from(1)).rests);
   EXPECT_FALSE(advice(works, from(1)).rests_for_queue);
-  for (int i = 0; i < 2; ++i) works.failed(from(1), at(20));
+  for (int i = 0; i < 2; ++i) works.showed(Sign::failed, from(1), at(20));
   works.begin_rest(from(1), at(20));
   EXPECT_TRUE(advice(works, from(1)).rests_for_queue) << "the third in a row";
   EXPECT_FALSE(advice(works, from(2)).rests);
   works.begin_rest(from(3), at(20));
   EXPECT_FALSE(advice(works, from(2)).rests) << "the replica has served neither";
-  works.good(from(4), true, at(20));
-  works.failed(from(4), at(20));
+  works.showed(Sign::answered, from(4), at(20));
+  works.showed(Sign::failed, from(4), at(20));
   works.begin_rest(from(3), at(20));
   EXPECT_TRUE(advice(works, from(2)).rests) << "two clients, of whom it has served one";
   EXPECT_FALSE(works.advise(from(2), at(21)).rests);
@@ -260,20 +273,22 @@ TEST(Evidence, AReplicaRestsAfterAFailureForThoseOfTheQueueOnlyIfItFailsAgainOrA
 TEST(Evidence, AReplicaThatIsFullForOneClientRestsForNoOther) {
   Evidence evidence;
   evidence.begin_rest(from(1), at(20));
-  evidence.full(from(1), std::chrono::seconds(60), at(20));
+  evidence.showed(Sign::full, from(1), at(20), std::chrono::seconds(60));
   EXPECT_TRUE(evidence.advise(from(1), at(20)).rests);
   EXPECT_FALSE(evidence.advise(from(2), at(20)).rests) << "whether it has answered anybody lately or not";
 }
 
 TEST(Evidence, OfAClientWithManyTopicsHidesNoOther) {
   Evidence evidence;
-  for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), std::chrono::seconds(60), at(0));
-  evidence.good(from(3, 7), true, at(0));
-  for (const std::uint64_t client : {1U, 2U}) evidence.good(from(client), true, at(0));
-  for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), std::chrono::seconds(60), at(0));
+  for (const std::uint64_t client : {1U, 2U})
+    evidence.showed(Sign::full, from(client), at(0), std::chrono::seconds(60));
+  evidence.showed(Sign::answered, from(3, 7), at(0));
+  for (const std::uint64_t client : {1U, 2U}) evidence.showed(Sign::answered, from(client), at(0));
+  for (const std::uint64_t client : {1U, 2U})
+    evidence.showed(Sign::full, from(client), at(0), std::chrono::seconds(60));
   for (Topic topic = 10; topic < 1000; ++topic) {
-    evidence.failed(from(4, topic), at(0.1));
-    evidence.refused(from(4, topic), at(0.1));
+    evidence.showed(Sign::failed, from(4, topic), at(0.1));
+    evidence.showed(Sign::client_error, from(4, topic), at(0.1));
   }
   EXPECT_TRUE(is_full(evidence, from(1), 1));
   EXPECT_TRUE(is_full(evidence, from(2), 1));
@@ -288,39 +303,40 @@ TEST(Evidence, OfOneAddressHidesNoneOfItsOwnThatKeepsAway) {
     caller.voice = 7;
     return caller;
   };
-  for (int i = 0; i < 5; ++i) evidence.failed(via(1, 1), at(0));
-  for (std::uint64_t credential = 100; credential < 150; ++credential) evidence.good(via(credential, 2), true, at(1));
+  for (int i = 0; i < 5; ++i) evidence.showed(Sign::failed, via(1, 1), at(0));
+  for (std::uint64_t credential = 100; credential < 150; ++credential)
+    evidence.showed(Sign::answered, via(credential, 2), at(1));
   EXPECT_TRUE(avoids(evidence, via(1, 1), 2));
 }
 
 TEST(Evidence, OfAFullReplicaIsNotHiddenByTheAnswersOfMany) {
   Evidence evidence;
-  evidence.full(from(1), std::chrono::seconds(60), at(0));
-  for (std::uint64_t client = 10; client < 500; ++client) evidence.good(from(client, 2), true, at(1));
+  evidence.showed(Sign::full, from(1), at(0), std::chrono::seconds(60));
+  for (std::uint64_t client = 10; client < 500; ++client) evidence.showed(Sign::answered, from(client, 2), at(1));
   EXPECT_TRUE(is_full(evidence, from(1), 2));
 }
 
 TEST(Evidence, OfARefusalWithAnotherStatusIsAnotherRow) {
   Evidence evidence;
-  evidence.refused({.client = 1, .topic = 1, .status = 404}, at(1));
-  evidence.refused({.client = 2, .topic = 1, .status = 401}, at(1));
-  EXPECT_TRUE(evidence.refuses({.client = 2, .topic = 1, .status = 401}, at(1)));
-  EXPECT_FALSE(evidence.refuses({.client = 9, .topic = 1, .status = 401}, at(1))) << "one client had that";
+  evidence.showed(Sign::client_error, {.client = 1, .topic = 1, .status = 404}, at(1));
+  evidence.showed(Sign::client_error, {.client = 2, .topic = 1, .status = 401}, at(1));
+  EXPECT_TRUE(evidence.past_of({.client = 2, .topic = 1, .status = 401}, at(1)).refuses);
+  EXPECT_FALSE(evidence.past_of({.client = 9, .topic = 1, .status = 401}, at(1)).refuses) << "one client had that";
 }
 
 TEST(Evidence, OfManyClientsThatAreAnsweredHidesNoneOfThoseThatAreNot) {
   Evidence evidence;
-  for (int i = 0; i < 5; ++i) evidence.failed(from(1), at(0));
-  for (std::uint64_t client = 10; client < 500; ++client) evidence.good(from(client, 2), true, at(1));
+  for (int i = 0; i < 5; ++i) evidence.showed(Sign::failed, from(1), at(0));
+  for (std::uint64_t client = 10; client < 500; ++client) evidence.showed(Sign::answered, from(client, 2), at(1));
   EXPECT_TRUE(avoids(evidence, from(1), 2));
-  for (std::uint64_t client = 1000; client < 1500; ++client) evidence.full(from(client, 3), {}, at(1.5));
+  for (std::uint64_t client = 1000; client < 1500; ++client) evidence.showed(Sign::full, from(client, 3), at(1.5));
   EXPECT_TRUE(evidence.serves_others(from(1), at(2))) << "and the other way round";
 }
 
 TEST(Evidence, CountsTheLastAnswersOfEachClientAndTopic) {
   Evidence evidence;
-  for (int i = 0; i < 1000; ++i) evidence.good(from(1), true, at(1));
-  for (int i = 0; i < 30; ++i) evidence.refused(from(1), at(1));
+  for (int i = 0; i < 1000; ++i) evidence.showed(Sign::answered, from(1), at(1));
+  for (int i = 0; i < 30; ++i) evidence.showed(Sign::client_error, from(1), at(1));
   const auto counts = evidence.counts(1, 1, at(1));
   EXPECT_LE(counts.answers(), 40u);
   EXPECT_GT(counts.refused, counts.good);
@@ -329,7 +345,7 @@ TEST(Evidence, CountsTheLastAnswersOfEachClientAndTopic) {
   for (const auto& same : {evidence.counts({}, 1, at(1)), evidence.counts({}, 0, at(1))})
     EXPECT_EQ(same.answers(), counts.answers());
   EXPECT_EQ(evidence.counts({}, 0, at(61)).answers(), 0u) << "a minute old";
-  evidence.good(from(1), true, at(61));
+  evidence.showed(Sign::answered, from(1), at(61));
   EXPECT_EQ(evidence.counts(1, 1, at(61)).answers(), 1u);
 }
 
@@ -337,11 +353,12 @@ TEST(Evidence, CountsTheLastAnswersOfEachClientAndTopic) {
 TEST(Evidence, OfManyClientsThatAskOnceIsThatOfTheirTopic) {
   Evidence evidence;
   const auto time = [](std::uint64_t client) { return at(0.9 + 1e-4 * static_cast<double>(client)); };
-  for (std::uint64_t client = 1; client <= 200; ++client) evidence.refused(from(client, 1 + client % 2), time(client));
+  for (std::uint64_t client = 1; client <= 200; ++client)
+    evidence.showed(Sign::client_error, from(client, 1 + client % 2), time(client));
   for (const Topic topic : {0U, 1U, 2U}) EXPECT_GE(evidence.counts({}, topic, at(1)).refused, 20u) << topic;
   Evidence fails;
-  for (std::uint64_t client = 1; client <= 200; ++client) fails.good(from(client), true, time(client));
-  for (std::uint64_t client = 201; client <= 205; ++client) fails.failed(from(client), time(client));
+  for (std::uint64_t client = 1; client <= 200; ++client) fails.showed(Sign::answered, from(client), time(client));
+  for (std::uint64_t client = 201; client <= 205; ++client) fails.showed(Sign::failed, from(client), time(client));
   EXPECT_TRUE(avoids(fails, from(7), 1));
 }
 
@@ -349,8 +366,8 @@ TEST(Evidence, OfManyClientsThatAskOnceIsThatOfTheirTopic) {
 TEST(Evidence, OfOneClientLastsWhileOthersAreAnswered) {
   Evidence evidence;
   for (int i = 0; i < 3; ++i) {
-    evidence.outdone(from(1), at(1));
-    for (const std::uint64_t client : {2U, 3U}) evidence.good(from(client), true, at(1));
+    evidence.showed(Sign::outdone, from(1), at(1));
+    for (const std::uint64_t client : {2U, 3U}) evidence.showed(Sign::answered, from(client), at(1));
   }
   EXPECT_TRUE(avoids(evidence, from(1), 1));
   EXPECT_FALSE(avoids(evidence, from(2), 1));
@@ -358,21 +375,21 @@ TEST(Evidence, OfOneClientLastsWhileOthersAreAnswered) {
 
 TEST(Evidence, OfAMinuteAgoIsForgotten) {
   Evidence evidence;
-  for (int i = 0; i < 4; ++i) evidence.failed(from(1), at(0));
-  evidence.failed(from(2), at(61));
+  for (int i = 0; i < 4; ++i) evidence.showed(Sign::failed, from(1), at(0));
+  evidence.showed(Sign::failed, from(2), at(61));
   EXPECT_FALSE(avoids(evidence, from(3), 61));
   EXPECT_FALSE(evidence.has_failed_several({}, at(61)));
 }
 
 TEST(Evidence, OfAConnectionThatFailsIsNoTopics) {
   Evidence evidence;
-  evidence.good(from(1), true, at(1));
+  evidence.showed(Sign::answered, from(1), at(1));
   EXPECT_FALSE(evidence.answers_other_topics(0, at(1)));
   EXPECT_TRUE(evidence.answers_other_topics(2, at(1)));
   Caller no_engine = from(1, 3);
   no_engine.infers = false;
   Evidence front;
-  front.good(no_engine, true, at(1));
+  front.showed(Sign::answered, no_engine, at(1));
   EXPECT_FALSE(front.answers_other_topics(2, at(1))) << "an engine's front answers a route that needs no engine";
 }
 

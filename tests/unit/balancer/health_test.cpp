@@ -21,8 +21,8 @@ void show(Health& health, Sign sign, int times, double now, bool may_eject = tru
 }
 
 TEST(Health, OneOfTheFirstIsUpAndALaterOneStarts) {
-  EXPECT_EQ(known().state(), up);
-  EXPECT_EQ(Health(config::Health{}, false, at(0)).state(), starting);
+  EXPECT_EQ(known().view().state, up);
+  EXPECT_EQ(Health(config::Health{}, false, at(0)).view().state, starting);
 }
 
 /// A sign, so many times at a moment, and the state that follows.
@@ -66,19 +66,28 @@ TEST(Health, HasTheStateThatItsSignsSay) {
        "its probes pass"},
       {"a passed probe between errors", {{answers_503, 2, 1, up}, {probe_passed, 1, 2, up}, {answers_503, 2, 3, up}}},
       {"late probes between errors say nothing of them",
-       {{answers_503, 2, 1, up}, {probe_excused, 9, 2, up}, {answers_503, 1, 3, down}, {probe_excused, 9, 4, down},
+       {{answers_503, 2, 1, up},
+        {probe_excused, 9, 2, up},
+        {answers_503, 1, 3, down},
+        {probe_excused, 9, 4, down},
         {answered, 9, 4, down}},
        "its health path answers 503"},
       {"errors and probes without an answer are failed probes",
        {{answers_503, 2, 1, up}, {probe_failed, 1, 2, down}},
        "3 probes in a row failed"},
       {"without an answer, and then with errors",
-       {{probe_failed, 3, 1, down}, {answers_503, 2, 2, down}, {answered, 1, 3, starting}, {answers_503, 2, 4, starting}}},
+       {{probe_failed, 3, 1, down},
+        {answers_503, 2, 2, down},
+        {answered, 1, 3, starting},
+        {answers_503, 2, 4, starting}}},
       {"errors of a process that was started anew",
        {{answers_503, 2, 1, up}, {refused, 1, 2, down}, {answers_503, 2, 3, down}},
        "it refuses connections"},
       {"errors in a time out for hanging",
-       {{hangs, 1, 0, ejected}, {answers_503, 3, 1, down}, {probe_passed, 1, 2, ejected}, {answers_503, 2, 3, ejected}}},
+       {{hangs, 1, 0, ejected},
+        {answers_503, 3, 1, down},
+        {probe_passed, 1, 2, ejected},
+        {answers_503, 2, 3, ejected}}},
       {"tokens are no passed probe", {{probe_failed, 3, 1, down}, {probe_excused, 9, 5, down}}},
       {"five failures in a row",
        {{failed, 4, 1, up}, {answered, 1, 1, up}, {failed, 4, 1, up}, {failed, 1, 1, ejected}},
@@ -142,10 +151,10 @@ TEST(Health, HasTheStateThatItsSignsSay) {
         EXPECT_FALSE(health.pardon(at(step.now))) << story.what;
       }
       health.advance(at(step.now));
-      EXPECT_EQ(health.state(), step.state) << story.what << " at " << step.now;
+      EXPECT_EQ(health.view().state, step.state) << story.what << " at " << step.now;
     }
-    if (!story.reason.empty()) EXPECT_EQ(health.reason(), story.reason);
-    EXPECT_EQ(health.refuses(), story.refuses) << story.what;
+    if (!story.reason.empty()) EXPECT_EQ(health.view().reason, story.reason);
+    EXPECT_EQ(health.view().refuses, story.refuses) << story.what;
     for (const auto& change : health.take_changes()) EXPECT_FALSE(change.hung) << story.what << ": no new hanging";
   }
 }
@@ -174,18 +183,18 @@ TEST(Health, SeveralPassedProbesMayBeWanted) {
   show(health, Sign::probe_passed, 1, 2);
   show(health, Sign::probe_failed, 1, 3);
   show(health, Sign::probe_passed, 1, 4);
-  EXPECT_EQ(health.state(), down);
+  EXPECT_EQ(health.view().state, down);
   show(health, Sign::probe_passed, 1, 5);
-  EXPECT_EQ(health.state(), starting);
+  EXPECT_EQ(health.view().state, starting);
 }
 
 TEST(Health, NothingSoftTakesOutWhatThePoolCannotSpare) {
   auto health = known();
   show(health, Sign::failed, 50, 1, false);
   show(health, Sign::connect_timed_out, 50, 1, false);
-  EXPECT_EQ(health.state(), up);
+  EXPECT_EQ(health.view().state, up);
   show(health, Sign::refused, 1, 1, false);
-  EXPECT_EQ(health.state(), down) << "that is no matter of opinion";
+  EXPECT_EQ(health.view().state, down) << "that is no matter of opinion";
 }
 
 TEST(Health, AnEjectionDoublesAndIsHalvedByHealthyMinutes) {
@@ -193,9 +202,9 @@ TEST(Health, AnEjectionDoublesAndIsHalvedByHealthyMinutes) {
   double now = 0;
   const auto ejection = [&] {
     show(health, Sign::failed, 5, now);
-    EXPECT_EQ(health.state(), ejected);
+    EXPECT_EQ(health.view().state, ejected);
     double length = 0;
-    for (; health.state() == ejected && length < 1000; ++length) health.advance(at(now + length + 1));
+    for (; health.view().state == ejected && length < 1000; ++length) health.advance(at(now + length + 1));
     now += length;
     return length;
   };
@@ -210,7 +219,7 @@ TEST(Health, AnEjectionDoublesAndIsHalvedByHealthyMinutes) {
 double out_after_crash(Health& health, double now) {
   show(health, Sign::refused, 3, now);
   show(health, Sign::probe_refused, 3, now + 0.5);
-  EXPECT_EQ(health.state(), down);
+  EXPECT_EQ(health.view().state, down);
   for (double seconds = 1; seconds < 1000; ++seconds) {
     health.advance(at(now + seconds));
     show(health, Sign::probe_passed, 1, now + seconds);
@@ -239,15 +248,15 @@ TEST(Health, ACrashLoopIsItsReasonAndAnOperatorCanEndIt) {
   EXPECT_EQ(out_after_crash(health, 120), 10);
   show(health, Sign::refused, 1, 139.5);
   show(health, Sign::probe_refused, 1, 140);
-  EXPECT_EQ(health.state(), down);
-  EXPECT_EQ(health.reason(), "it crashed 3 times in 40 s, so it is out for 20 s");
+  EXPECT_EQ(health.view().state, down);
+  EXPECT_EQ(health.view().reason, "it crashed 3 times in 40 s, so it is out for 20 s");
   show(health, Sign::probe_passed, 1, 141);
-  EXPECT_EQ(health.state(), ejected);
-  EXPECT_EQ(health.reason(), "it lives again, but it crashed 3 times in 40 s, so it is out for 20 s");
+  EXPECT_EQ(health.view().state, ejected);
+  EXPECT_EQ(health.view().reason, "it lives again, but it crashed 3 times in 40 s, so it is out for 20 s");
   show(health, Sign::refused, 1, 142);
-  EXPECT_EQ(health.state(), down);
+  EXPECT_EQ(health.view().state, down);
   show(health, Sign::probe_passed, 1, 143);
-  EXPECT_EQ(health.state(), ejected) << "a crash in its time out makes that no longer";
+  EXPECT_EQ(health.view().state, ejected) << "a crash in its time out makes that no longer";
   EXPECT_TRUE(health.pardon(at(144)));
   show(health, Sign::answered, 1, 144);
   EXPECT_EQ(out_after_crash(health, 145), 1);
@@ -292,8 +301,8 @@ TEST(Health, ItsTimesOutAreThoseOfTheRuleHoweverAProcessLivesAndDies) {
       const auto sign = !alive ? (random() % 2 == 0 ? Sign::refused : Sign::probe_refused) : Sign::probe_passed;
       show(health, sign, 1, now);
       if (alive && random() % 2 == 0) show(health, Sign::answered, 1, now);
-      ASSERT_EQ(health.out(), !in) << "run " << run << " at " << now << ": " << health.reason();
-      if (!alive) ASSERT_EQ(health.state(), down);
+      ASSERT_EQ(health.out(), !in) << "run " << run << " at " << now << ": " << health.view().reason;
+      if (!alive) ASSERT_EQ(health.view().state, down);
     }
   }
 }
@@ -303,24 +312,24 @@ TEST(Health, ItComesBackFromAnEjectionSlowly) {
   show(health, Sign::failed, 5, 0);
   health.prompt_finished(1000);
   health.advance(at(9.9));
-  EXPECT_EQ(health.state(), ejected);
+  EXPECT_EQ(health.view().state, ejected);
   health.advance(at(10));
-  EXPECT_EQ(health.state(), starting);
-  EXPECT_EQ(health.finished(), 0u);
+  EXPECT_EQ(health.view().state, starting);
+  EXPECT_EQ(health.view().finished, 0u);
   health.prompt_finished(50);
-  EXPECT_EQ(health.finished(), 50u);
+  EXPECT_EQ(health.view().finished, 50u);
   health.advance(at(69.9));
-  EXPECT_EQ(health.state(), starting);
+  EXPECT_EQ(health.view().state, starting);
   health.advance(at(70));
-  EXPECT_EQ(health.state(), up) << "no start takes longer than a minute";
+  EXPECT_EQ(health.view().state, up) << "no start takes longer than a minute";
 }
 
 TEST(Health, TheReasonOfOneThatIsDownIsTheLatest) {
   auto health = known();
   health.unresolved("its name has no address", at(1));
   show(health, Sign::refused, 1, 2);
-  EXPECT_EQ(health.reason(), "it refuses connections");
-  EXPECT_EQ(health.since(), at(1));
+  EXPECT_EQ(health.view().reason, "it refuses connections");
+  EXPECT_EQ(health.view().since, at(1));
   EXPECT_EQ(health.take_changes().size(), 1u);
 }
 
@@ -348,17 +357,17 @@ TEST(Health, APardonedReplicaStartsAndItsEjectionsAreForgotten) {
       health.hung("it gave no sign of life for 9 s", at(13));
     else
       show(health, Sign::failed, 5, 13);
-    ASSERT_EQ(health.state(), ejected);
+    ASSERT_EQ(health.view().state, ejected);
     EXPECT_TRUE(health.pardon(at(14)));
-    EXPECT_EQ(health.state(), starting);
-    EXPECT_TRUE(health.is_new(at(14)));
+    EXPECT_EQ(health.view().state, starting);
+    EXPECT_EQ(health.view().back_since, at(14));
     EXPECT_FALSE(health.pardon(at(14))) << "once";
     show(health, Sign::failed, 4, 15);
-    EXPECT_EQ(health.state(), starting) << "its failures count from the beginning";
+    EXPECT_EQ(health.view().state, starting) << "its failures count from the beginning";
     show(health, Sign::failed, 1, 15);
-    EXPECT_EQ(health.state(), ejected);
+    EXPECT_EQ(health.view().state, ejected);
     health.advance(at(26));
-    EXPECT_EQ(health.state(), starting) << "its next time out is a first one";
+    EXPECT_EQ(health.view().state, starting) << "its next time out is a first one";
   }
 }
 

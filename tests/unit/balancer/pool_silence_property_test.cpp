@@ -4,14 +4,14 @@
 // An engine prefills one prompt at a time and decodes nothing meanwhile, or works on one request at a time; it may
 // compile for 40 s before one of its requests, its tool parser may buffer what it generates, and a client may leave its
 // stream unread. Its door answers as long as its process lives. So does that of an engine that is deadlocked.
-#include <numeric>
-#include <vector>
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <span>
+#include <vector>
 
 #include "balancer/pool.hpp"
-#include "balancer/silence.hpp"
+#include "balancer/pool_health.hpp"
 #include "requests.hpp"
 
 namespace weir::balancer {
@@ -133,8 +133,9 @@ class Town {
   void works(Engine& engine) {
     if (engine.stopped) return;
     double left = tick;
-    const std::span at_work = std::span(engine.requests).first(
-        std::min(engine.requests.size(), engine.one_at_a_time ? std::size_t{1} : engine.requests.size()));
+    const std::span at_work =
+        std::span(engine.requests)
+            .first(std::min(engine.requests.size(), engine.one_at_a_time ? std::size_t{1} : engine.requests.size()));
     for (auto& request : at_work) {
       const double done = std::min(left, request.prefill_left);
       request.prefill_left -= done;
@@ -215,8 +216,8 @@ class Town {
     if (engine.counters_then < 0)
       engine.counters_then = engine.counters;
     else
-      pool_->health().testify(engine.key, engine.counters != engine.counters_then ? Testimony::works : Testimony::still, at(now_),
-                     at(now_));
+      pool_->health().testify(engine.key, engine.counters != engine.counters_then ? Testimony::works : Testimony::still,
+                              at(now_), at(now_));
     engine.page_at = now_ + page_every;
   }
 

@@ -165,6 +165,15 @@ TEST(WaitingQueue, OneIsPassedOverInRoundsThatAreGivenAtOnce) {
   EXPECT_EQ(queue.passed().begin()->second, long_one);
 }
 
+/// Turn by turn, these rounds would take weeks.
+TEST(WaitingQueue, GivesAFewTurnsAFlowHoweverCostlyARequestIs) {
+  constexpr std::uint64_t keys = 500;
+  WaitingQueue queue;
+  for (std::uint64_t key = 1; key <= keys; ++key) queue.push(asks(key, quantum << 40U));
+  for (std::uint64_t key = 1; key <= keys; ++key) EXPECT_EQ(keys_of_next(queue, 1).front(), key);
+  EXPECT_TRUE(queue.empty());
+}
+
 TEST(WaitingQueue, AShorterOneOfTheSameSizeGoesWhereTheOldestDoesNotFit) {
   WaitingQueue queue;
   queue.push(asks(1, 1500));

@@ -1,9 +1,11 @@
 // Two indexes, of which one may remember what it has looked up.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/balancer/prefix/prefixes.hpp"
@@ -21,11 +23,12 @@ TEST(PrefixLooks, AreRememberedUntilAnythingChanges) {
       change(one);
       change(other);
     };
-    std::uint32_t serial = 0;
+    std::uint32_t serial = 2;
+    std::array<Serial, 2> serials{1, 2};
     std::vector<std::unique_ptr<PromptPrefix>> kept;  // So that no address comes twice.
     std::vector<PromptPrefix> prompts;
     for (std::uint64_t i = 0; i < 4; ++i) prompts.push_back(prompt_of({1, i / 2, i, 7, 8, 9}));
-    for (ReplicaIndex i = 0; i < 2; ++i) both([&, key = ReplicaKey{i, ++serial}](auto& index) { index.place(key, 3000); });
+    for (ReplicaIndex i = 0; i < 2; ++i) both([&](auto& index) { index.place({i, serials[i]}, 3000); });
     struct UnderWay {
       std::size_t which;
       ReplicaIndex replica;
@@ -35,19 +38,29 @@ TEST(PrefixLooks, AreRememberedUntilAnythingChanges) {
     PromptPrefix watched = prompts[0];
     const auto look = [&](Tokens prompt) {
       kept.push_back(std::make_unique<PromptPrefix>(watched));
-      one.look(watched, prompt);
-      other.look(*kept.back(), prompt);
+      return std::pair(one.look(watched, prompt), other.look(*kept.back(), prompt));
     };
     for (int step = 0; step < 200; ++step) {
       const auto replica = static_cast<ReplicaIndex>(random() % 2);
       const auto which = random() % prompts.size();
       const Tokens tokens = tokens_of(prompts[which]);
       switch (random() % 9) {
-        case 0: both([&, key = ReplicaKey{replica, ++serial}](auto& index) { index.place(key, 3000); }); break;
-        case 1: both([&](auto& index) { index.wipe(replica, PrefixWipe::down); }); break;
-        case 2: both([&, more = random() % 5000 + 500](auto& index) { index.told(replica, more); }); break;
-        case 3: both([](auto& index) { index.forget_prompts(); }); break;
-        case 4: watched = prompts[which]; break;
+        case 0:
+          serials[replica] = ++serial;
+          both([&](auto& index) { index.place({replica, serials[replica]}, 3000); });
+          break;
+        case 1:
+          both([&](auto& index) { index.wipe(replica, PrefixWipe::down); });
+          break;
+        case 2:
+          both([&, more = random() % 5000 + 500](auto& index) { index.place({replica, serials[replica]}, more); });
+          break;
+        case 3:
+          both([](auto& index) { index.forget_prompts(); });
+          break;
+        case 4:
+          watched = prompts[which];
+          break;
         default: {
           std::vector<PrefixPrediction> sent;
           both([&](auto& index) { sent.push_back(index.sent(prompts[which], replica, tokens)); });
@@ -76,14 +89,15 @@ TEST(PrefixLooks, AreRememberedUntilAnythingChanges) {
         }
       }
       for (const Tokens prompt : {tokens_of(watched), tokens_of(watched) / 2, tokens_of(watched)}) {
-        look(prompt);
+        const auto [by_one, by_other] = look(prompt);
         for (ReplicaIndex i = 0; i < 2; ++i) {
-          ASSERT_EQ(one.found(i).held, other.found(i).held) << "seed " << seed << ", step " << step;
-          ASSERT_EQ(one.found(i).remembered, other.found(i).remembered) << "seed " << seed << ", step " << step;
-          ASSERT_EQ(one.found(i).answer, other.found(i).answer) << "seed " << seed << ", step " << step;
-          ASSERT_EQ(one.found(i).uses, other.found(i).uses) << "seed " << seed << ", step " << step;
+          ASSERT_EQ(by_one[i].held, by_other[i].held) << "seed " << seed << ", step " << step;
+          ASSERT_EQ(by_one[i].remembered, by_other[i].remembered) << "seed " << seed << ", step " << step;
+          ASSERT_EQ(by_one[i].answer, by_other[i].answer) << "seed " << seed << ", step " << step;
+          ASSERT_EQ(by_one[i].uses, by_other[i].uses) << "seed " << seed << ", step " << step;
         }
-        ASSERT_EQ(one.refine(watched, prompt), other.refine(*kept.back(), prompt)) << "seed " << seed << ", step " << step;
+        ASSERT_EQ(one.refine(watched, prompt), other.refine(*kept.back(), prompt))
+            << "seed " << seed << ", step " << step;
       }
     }
   }

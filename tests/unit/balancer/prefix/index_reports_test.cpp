@@ -133,9 +133,7 @@ TEST_F(Prefixes, AMissOfWhatWasUsedJustNowIsNoWantOfRoom) {
 TEST_F(Prefixes, AWipeForAnotherReasonIsNoSignOfACacheThatIsOff) {
   places(1);
   const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
-  const auto answer = [&](Tokens cached) {
-    serve(prompt, 0, 0, {.prompt = {}, .cached = cached, .output = {}});
-  };
+  const auto answer = [&](Tokens cached) { serve(prompt, 0, 0, {.prompt = {}, .cached = cached, .output = {}}); };
   for (const Tokens cached : {0u, 2559u, 2559u}) answer(cached);
   index.wipe(0, PrefixWipe::down);
   for (const Tokens cached : {0u, 0u, 0u, 0u}) answer(cached);
@@ -265,8 +263,7 @@ TEST_F(Prefixes, AnAnswerTakesRoomOnce) {
     if (turn > 0) path.push_back(2 * turn);  // The answer before.
     path.push_back(2 * turn + 1);
     const auto prompt = prompt_of(path);
-    serve(prompt, 0, tokens_of(prompt),
-                   {.prompt = tokens_of(prompt), .cached = {}, .output = tokens_a_part});
+    serve(prompt, 0, tokens_of(prompt), {.prompt = tokens_of(prompt), .cached = {}, .output = tokens_a_part});
     real = tokens_of(prompt) + tokens_a_part;
     EXPECT_EQ(index.of(0).holdings().held(), real) << "turn " << turn;
   }
@@ -274,7 +271,7 @@ TEST_F(Prefixes, AnAnswerTakesRoomOnce) {
 
 TEST_F(Prefixes, WhatAnEngineToldTooSmallAtFirstDoesNotMultiplyWhatItTellsLater) {
   places(1, 16);
-  index.told(0, 500'000);
+  index.place({0, 1}, 500'000);
   EXPECT_EQ(index.of(0).holdings().capacity(), 500'000u);
 }
 

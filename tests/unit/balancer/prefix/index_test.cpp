@@ -160,7 +160,9 @@ TEST_F(Prefixes, NothingStaysOfAnyNumberOfPromptsThatFail) {
     }
     for (const ReplicaIndex replica : {0u, 1u}) {
       const bool has_all = one_succeeds && under_way[succeeds].first == replica;
-      EXPECT_EQ(held(longer, replica), has_all ? 4 * tokens_a_part : replica == 0 ? 2 * tokens_a_part : 0)
+      EXPECT_EQ(held(longer, replica), has_all        ? 4 * tokens_a_part
+                                       : replica == 0 ? 2 * tokens_a_part
+                                                      : 0)
           << "seed " << seed << ", " << under_way.size() << " prompts";
     }
     EXPECT_LE(index.of(0).holdings().held(), 4 * tokens_a_part);
@@ -229,11 +231,9 @@ TEST_F(Prefixes, SiblingsCountAsUsesOnceTheirBeginningIsComputed) {
   const auto prompt = prompt_of({1, 2, 3});
   std::vector<PrefixPrediction> sent;
   for (int i = 0; i < 4; ++i) sent.push_back(send(prompt, 0));
-  held(prompt, 0);
-  EXPECT_EQ(index.found(0).uses, 0u);
+  EXPECT_EQ(found(prompt, 0).uses, 0u);
   for (const auto& one : sent) index.computed(prompt, one, 0);
-  held(prompt, 0);
-  EXPECT_EQ(index.found(0).uses, 3u) << "the first had to compute it";
+  EXPECT_EQ(found(prompt, 0).uses, 3u) << "the first had to compute it";
 }
 
 /// What left for want of room and is wanted again makes room dear. What went with the whole cache does not.
@@ -330,10 +330,7 @@ TEST_F(Prefixes, AFailedPromptLeavesWhatOthersHaveUsedThereSince) {
 TEST_F(Prefixes, UsesOfABeginningAreCountedOnceItIsComputed) {
   places(1);
   const auto next = prompt_of({1, 2, 3});
-  const auto uses = [&] {
-    index.look(next, tokens_of(next));
-    return index.found(0).uses;
-  };
+  const auto uses = [&] { return found(next, 0).uses; };
   // Siblings that come meanwhile say nothing of those that come later.
   const auto first = prompt_of({1, 2, 1000});
   const auto prediction = send(first, 0);
@@ -383,8 +380,8 @@ TEST_F(Prefixes, AnEndWhoseTokensAreKnownSaysMoreThanItsBytes) {
   index.answered(prediction, 0, 0, {.prompt = 300, .cached = {}, .output = 100});
   const auto next = prompt_of({1, 2, 3, 4});
   EXPECT_EQ(index.refine(next, 256), 300u + 64u);
-  index.look(next, 364);
-  EXPECT_EQ(index.found(0).held, 300u + 64u) << "The answer before comes along, as far as the next message has room.";
+  EXPECT_EQ(index.look(next, 364)[0].held, 300u + 64u)
+      << "The answer before comes along, as far as the next message has room.";
 }
 
 TEST_F(Prefixes, AnswersThatAreNotFoundAgainAreBelievedNoMore) {
@@ -407,8 +404,7 @@ TEST_F(Prefixes, TokenIdsAreCountedAsTheyAre) {
   for (std::uint64_t i = 1; i <= 10; ++i) prefix.anchors.push_back({i * 77, i * 16});
   index.sent(prefix, 0, 160);
   prefix.anchors.push_back({999, 203});
-  index.look(prefix, 203);
-  EXPECT_EQ(index.found(0).held, 160u);
+  EXPECT_EQ(index.look(prefix, 203)[0].held, 160u);
 }
 
 }  // namespace

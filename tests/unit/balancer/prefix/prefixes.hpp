@@ -35,10 +35,10 @@ class Prefixes : public ::testing::Test {
   PrefixPrediction send(const PromptPrefix& prefix, ReplicaIndex replica) {
     return index.sent(prefix, replica, tokens_of(prefix));
   }
-  Tokens held(const PromptPrefix& prefix, ReplicaIndex replica) {
-    index.look(prefix, tokens_of(prefix));
-    return index.found(replica).held;
+  PrefixFound found(const PromptPrefix& prefix, ReplicaIndex replica) {
+    return index.look(prefix, tokens_of(prefix))[replica];
   }
+  Tokens held(const PromptPrefix& prefix, ReplicaIndex replica) { return found(prefix, replica).held; }
   /// The replica answers a prompt that is sent to it.
   void serve(const PromptPrefix& prefix, ReplicaIndex replica, Tokens estimate, const PrefixReport& report) {
     const auto prediction = send(prefix, replica);

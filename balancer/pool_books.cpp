@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "balancer/policy/least_queued_tokens.hpp"
-#include "balancer/pool_core.hpp"
+#include "balancer/pool_state.hpp"
 
 namespace weir::balancer {
 namespace {
@@ -45,32 +45,37 @@ Tokens longest_output(const RequestFacts& facts, bool prompt_known, std::optiona
   return choice > TokenLedger::unbounded / choices ? TokenLedger::unbounded : choice * choices;
 }
 
+/// Returns the middle value, or the mean of the two middle ones; 0 if there are none. Reorders `values`.
+double median_of(std::span<double> values) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
 }  // namespace
 
-void PoolParts::set_policy(config::Policy policy) {
+void PoolState::set_policy(config::Policy policy) {
   kind_ = policy;
   policy_ = policy::make(policy);
   set_prefix_aware(prefix_aware_);
 }
 
-void PoolParts::set_prefix_aware(bool aware) {
+void PoolState::set_prefix_aware(bool aware) {
   prefix_aware_ = aware;
   // Prompts that are not entered take the room of those that are.
-  if (!counts_cached()) state.prefixes.forget_prompts();
+  if (!counts_cached()) prefixes.forget_prompts();
 }
 
-void PoolParts::set_split(std::optional<double> share) {
-  state.split.set(share);
-  for (PoolReplica& replica : state.replicas.all())
-    replica.closed = state.split.closes_candidate() && replica.spec.candidate;
+void PoolState::set_split(std::optional<double> share) {
+  split.set(share);
+  for (PoolReplica& replica : replicas.all()) replica.closed = split.closes_candidate() && replica.spec.candidate;
 }
 
-std::vector<ReplicaIndex> PoolParts::set_replicas(std::span<const ReplicaSpec> specs) {
-  auto indices = state.replicas.set(specs, state.latest);
-  set_split(state.split.share);
-  state.prefixes.set_places(state.replicas.places());
-  for (PoolReplica& replica : state.replicas.named()) {
-    state.prefixes.place(replica.key, replica.kv_tokens().value_or(0));
+std::vector<ReplicaIndex> PoolState::set_replicas(std::span<const ReplicaSpec> specs) {
+  auto indices = replicas.set(specs, latest);
+  set_split(split.share);
+  for (PoolReplica& replica : replicas.named()) {
+    prefixes.place(replica.key, replica.kv_tokens().value_or(0), replicas.places());
     auto& shared = steps_[replica.spec.config];
     if (!shared) shared = std::make_shared<StepTimes>(steps_of_all_);
     replica.time.set_steps(shared);
@@ -81,7 +86,7 @@ std::vector<ReplicaIndex> PoolParts::set_replicas(std::span<const ReplicaSpec> s
 
 /// Sets the prompt of a request, and what it may come to, as estimated from its facts. Where the end of a beginning of
 /// the prompt is known, so are its tokens; and what some replica holds of it is not to be computed.
-void PoolParts::estimate(WaitingRequest& request) {
+void PoolState::estimate(WaitingRequest& request) {
   const RequestFacts& facts = *request.facts;
   const TokenEstimator::Estimate prompt = estimator_.estimate(facts);
   request.prompt = prompt.tokens;
@@ -89,26 +94,25 @@ void PoolParts::estimate(WaitingRequest& request) {
   request.sequence = prompt_of_sequence(facts, prompt);
   request.context = sum_of(request.sequence, facts.max_tokens.value_or(0));
   if (!prompt.known) return;
-  if (request.prefix) request.prompt = state.prefixes.refine(*request.prefix, request.prompt);
+  if (request.prefix) request.prompt = prefixes.refine(*request.prefix, request.prompt);
   if (!look_up(request)) return;
-  for (const PoolReplica& replica : state.replicas.named())
-    if (replica.is_in())
-      request.cached = std::max(request.cached, state.prefixes.cached(replica.key.index, request.prompt));
+  for (const PoolReplica& replica : replicas.named())
+    if (replica.is_in()) request.cached = std::max(request.cached, prefixes.cached(replica.key.index, request.prompt));
 }
 
 /// Returns what the expected output of a request costs beside its prompt.
-Tokens PoolParts::output_cost(const RequestFacts& facts) const {
+Tokens PoolState::output_cost(const RequestFacts& facts) const {
   constexpr double token = 0.05;  // Steps give tokens to many sequences at a time.
   const double output = token * static_cast<double>(expected_output_.of(facts));
   return static_cast<Tokens>(std::min(output, static_cast<double>(most_output_cost)));
 }
 
-Lease PoolParts::take(const WaitingRequest& request, const Narrowed& narrowed) {
+Lease PoolState::take(const WaitingRequest& request, const Narrowed& narrowed) {
   const RequestFacts& facts = *request.facts;
   const policy::Job job{request.prompt, expected_output_.of(facts), prompt_load()};
   const ReplicaView& chosen = found_[policy_->choose(job, found_, random_)];
   const policy::Forecast forecast = policy::forecast(job, chosen);
-  PoolReplica& replica = state.replicas[chosen.index];
+  PoolReplica& replica = replicas[chosen.index];
   const bool shows = shows_tokens(facts);
 
   LedgerEntry entry;
@@ -120,8 +124,8 @@ Lease PoolParts::take(const WaitingRequest& request, const Narrowed& narrowed) {
   entry.identity = replica.identity;
   entry.prompt = request.prompt;
   entry.number = Split::number_of(facts, request.lot);
-  entry.since = state.latest;
-  entry.waited = request.since < state.latest;
+  entry.since = latest;
+  entry.waited = request.since < latest;
   entry.began.own_believed = static_cast<double>(chosen.uncached(request.prompt));
   entry.began.ahead = forecast.prompt_tokens - entry.began.own_believed;
   entry.began.sequences = chosen.streaming;
@@ -133,16 +137,16 @@ Lease PoolParts::take(const WaitingRequest& request, const Narrowed& narrowed) {
   entry.output_left = shows ? job.output : 0;
   entry.caller = request.caller;
   constexpr std::uint32_t enough_for_a_doubt = 20;
-  entry.doubted = replica.spec.health.eject &&
-                  (state.replicas.is_odd(replica, request.caller.topic, enough_for_a_doubt, state.latest) ||
-                   state.replicas.is_odd(replica, 0, enough_for_a_doubt, state.latest));
+  entry.doubted =
+      replica.spec.health.eject && (replicas.is_odd(replica, request.caller.topic, enough_for_a_doubt, latest) ||
+                                    replicas.is_odd(replica, 0, enough_for_a_doubt, latest));
 
   const Tokens longest = longest_output(facts, request.prompt_known, replica.context());
-  replica.ledger.open(entry.ticket, {request.prompt, job.output, shows, longest, chosen.cached}, state.latest);
-  if (shows) state.split.begin_wait(entry.ticket, entry.number, state.latest);
+  replica.ledger.open(entry.ticket, {request.prompt, job.output, shows, longest, chosen.cached}, latest);
+  if (shows) split.begin_wait(entry.ticket, entry.number, latest);
   entry.prefix = note_sent(request, chosen);
-  ++state.in_flight;
-  if (chosen.other_side) ++state.split.crossed;
+  ++in_flight;
+  if (chosen.other_side) ++split.crossed;
   if (narrowed.eligibility == Eligibility::kv_full) ++replica.fallbacks.kv_full;
   if (!request.prompt_known) ++replica.fallbacks.unknown_prompt;
   if (narrowed.panic) ++replica.fallbacks.panic;
@@ -152,95 +156,94 @@ Lease PoolParts::take(const WaitingRequest& request, const Narrowed& narrowed) {
 }
 
 /// Notes at each idle replica that the request went to a busy one.
-void PoolParts::note_passed_over(const policy::Job& job, const ReplicaView& chosen, double first_token_there) {
-  state.replicas[chosen.index].passed_over = {};
+void PoolState::note_passed_over(const policy::Job& job, const ReplicaView& chosen, double first_token_there) {
+  replicas[chosen.index].passed_over = {};
   if (kind_ != config::Policy::least_queued_tokens || chosen.in_flight == 0) return;
-  const ReplicaKey key = state.replicas[chosen.index].key;
+  const ReplicaKey key = replicas[chosen.index].key;
   for (const ReplicaView& other : found_)
     if (other.in_flight == 0)
-      state.replicas[other.index].passed_over = {
-          state.latest,      key,
-          policy::forecast(job, other).first_token, first_token_there,
-          other.time.token * (other.waste - chosen.waste), other.weight < chosen.weight};
+      replicas[other.index].passed_over = {latest,
+                                           key,
+                                           policy::forecast(job, other).first_token,
+                                           first_token_there,
+                                           other.time.token * (other.waste - chosen.waste),
+                                           other.weight < chosen.weight};
 }
 
-void PoolParts::note_model(LedgerEntry& entry, const WaitingRequest& request, const ReplicaView& chosen) {
+void PoolState::note_model(LedgerEntry& entry, const WaitingRequest& request, const ReplicaView& chosen) {
   if (request.model == 0) return;
-  RecentModels& models = state.replicas[chosen.index].recent_models;
+  RecentModels& models = replicas[chosen.index].recent_models;
   entry.model = {.id = request.model,
                  .distance = models.distance(request.model),
                  .load_predicted = chosen.load_seconds,
                  .behind_loads = chosen.loading_seconds};
   if (const std::size_t place = models.before(request.model); models.is_there(place))
-    entry.model.idle = metrics::seconds(state.latest - models[place].used);
+    entry.model.idle = metrics::seconds(latest - models[place].used);
   switches_.note_sent(entry.model.distance);
   const double share = entry.model.distance == RecentModels::first ? 1 : chosen.load_share;
-  models.sent(request.model, share, state.latest);
+  models.sent(request.model, share, latest);
 }
 
 /// Enters the prompt where it goes. Returns null if nothing is known of it.
-std::unique_ptr<PrefixChoice> PoolParts::note_sent(const WaitingRequest& request, const ReplicaView& chosen) {
+std::unique_ptr<PrefixChoice> PoolState::note_sent(const WaitingRequest& request, const ReplicaView& chosen) {
   if (!counts_cached() || !request.prefix) return nullptr;
   auto choice = std::make_unique<PrefixChoice>();
   choice->best = capped(std::ranges::max(found_, {}, &ReplicaView::cached).cached);
   choice->prompt = request.prefix;
-  choice->prediction =
-      state.prefixes.sent(*request.prefix, chosen.index, request.prompt, choice->best, request.fair_key);
+  choice->prediction = prefixes.sent(*request.prefix, chosen.index, request.prompt, choice->best, request.fair_key);
   return choice;
 }
 
-Tokens PoolParts::first_token(const LedgerEntry& entry) {
-  PoolReplica& replica = state.replicas[entry.key.index];
-  replica.ledger.advance(state.latest);
-  replica.slots.look(replica.ledger, replica.time, state.latest);
-  const std::optional<Tokens> output = replica.ledger.first_token(entry.ticket, state.latest);
-  state.split.end_wait(entry.ticket);
+Tokens PoolState::first_token(const LedgerEntry& entry) {
+  PoolReplica& replica = replicas[entry.key.index];
+  replica.ledger.advance(latest);
+  replica.slots.look(replica.ledger, replica.time, latest);
+  const std::optional<Tokens> output = replica.ledger.first_token(entry.ticket, latest);
+  split.end_wait(entry.ticket);
   if (!output) return 0;
   const ModelChoice& model = entry.model;
   replica.recent_models.first_token(model.id);
   if (model.id != 0 && !entry.for_slot && (model.distance != 0 || model.behind_loads == 0)) {
-    const double token = replica.time.knows_prompts() ? replica.time.model(state.latest).token : 0;
-    const double waited = replica.first_tokens.seconds_for(entry.ticket, entry.since, state.latest);
-    switches_.learn(model.distance, waited - token * entry.began.own_believed, model.idle, state.latest);
+    const double token = replica.time.knows_prompts() ? replica.time.model(latest).token : 0;
+    const double waited = replica.first_tokens.seconds_for(entry.ticket, entry.since, latest);
+    switches_.learn(model.distance, waited - token * entry.began.own_believed, model.idle, latest);
   }
-  replica.first_tokens.came(entry.ticket, state.latest);
+  replica.first_tokens.came(entry.ticket, latest);
   if (entry.prefix && entry.prefix->prompt)
-    state.prefixes.computed(*entry.prefix->prompt, entry.prefix->prediction, entry.key.index);
+    prefixes.computed(*entry.prefix->prompt, entry.prefix->prediction, entry.key.index);
   const Tokens uncached = entry.prompt - entry.cached();
   prompt_finished(replica, entry, uncached);
-  prompt_seconds_.add(static_cast<double>(uncached) * replica.time.model(state.latest).token, state.latest);
+  prompt_seconds_.add(static_cast<double>(uncached) * replica.time.model(latest).token, latest);
   return *output;
 }
 
-Concurrency PoolParts::end(const LedgerEntry& entry, LeaseEnd end) {
-  if (end.prompt_tokens)
-    end.cached_tokens = state.prefixes.told_cached(entry.key.index, entry.facts->api, end.cached_tokens);
-  PoolReplica& replica = state.replicas[entry.key.index];
+Concurrency PoolState::end(const LedgerEntry& entry, LeaseEnd end) {
+  if (end.prompt_tokens) end.cached_tokens = prefixes.told_cached(entry.key.index, entry.facts->api, end.cached_tokens);
+  PoolReplica& replica = replicas[entry.key.index];
   const bool is_answered = end.cause == EndCause::answered;
   // A replica that failed may have worked on the prompt in vain, which leaves later (TokenLedger::failure_memory).
   const bool failed = end.cause == EndCause::replica_failed;
   const TokenLedger::Closed closed =
-      replica.ledger.close(entry.ticket, !failed, entry.output_left, entry.streamed, state.latest);
-  --state.in_flight;
-  state.split.end_wait(entry.ticket);
-  if (failed) replica.evidence.begin_rest(entry.caller, state.latest);
+      replica.ledger.close(entry.ticket, !failed, entry.output_left, entry.streamed, latest);
+  --in_flight;
+  split.end_wait(entry.ticket);
+  if (failed) replica.evidence.begin_rest(entry.caller, latest);
   learn_prefix(entry, end, closed);
   if (entry.model.id != 0) {
     const bool streamed = closed.first_token.has_value();
-    replica.recent_models.ended(entry.model.id, {streamed, streamed || is_answered}, state.latest);
+    replica.recent_models.ended(entry.model.id, {streamed, streamed || is_answered}, latest);
   }
   if (!is_answered && !closed.first_token) learn_give_up(entry);
   if (is_answered && entry.facts->gives_work) {
-    replica.ledger.lives(state.latest);
+    replica.ledger.lives(latest);
     replica.models.answered(model_id(entry.facts->model));
     learn(replica, entry, end, closed);
   }
-  state.replicas.drop_if_gone(entry.key.index);
+  replicas.drop_if_gone(entry.key.index);
   return closed.concurrency;
 }
 
-void PoolParts::learn_prefix(const LedgerEntry& entry, const LeaseEnd& end, const TokenLedger::Closed& closed) {
-  PrefixIndex& prefixes = state.prefixes;
+void PoolState::learn_prefix(const LedgerEntry& entry, const LeaseEnd& end, const TokenLedger::Closed& closed) {
   const ReplicaIndex index = entry.key.index;
   const bool is_answered = end.cause == EndCause::answered;
   if (entry.prefix) {
@@ -251,24 +254,24 @@ void PoolParts::learn_prefix(const LedgerEntry& entry, const LeaseEnd& end, cons
       prefixes.failed(*choice.prompt, choice.prediction, index);
     if (is_answered)
       prefixes.answered(choice.prediction, index, entry.prompt,
-                        {end.prompt_tokens, end.cached_tokens, end.output_tokens, state.latest});
+                        {end.prompt_tokens, end.cached_tokens, end.output_tokens, latest});
   }
   if (is_answered && entry.facts->empties_cache) prefixes.wipe(index, PrefixWipe::flushed);
 }
 
 /// Clients give up where nothing comes. Else a replica that has become slow would teach nothing, and look idle.
-void PoolParts::learn_give_up(const LedgerEntry& entry) {
-  const double waited = metrics::seconds(state.latest - entry.since);
+void PoolState::learn_give_up(const LedgerEntry& entry) {
+  const double waited = metrics::seconds(latest - entry.since);
   if (!entry.predicted || waited <= 2 * entry.predicted->ttft || !shows_pace(entry, waited)) return;
   ReplicaTime::Began began = entry.began;
   began.seconds = waited;
   began.own = began.own_believed;
-  state.replicas[entry.key.index].time.gave_up(began, state.latest);
+  replicas[entry.key.index].time.gave_up(began, latest);
 }
 
 /// True if the time to the first token tells how fast the replica computes: the request neither waited for a place in
 /// its engine's batch, nor, as far as that is known, for its model.
-bool PoolParts::shows_pace(const LedgerEntry& entry, double seconds) const {
+bool PoolState::shows_pace(const LedgerEntry& entry, double seconds) const {
   if (entry.for_slot) return false;
   const ModelChoice& model = entry.model;
   constexpr double large = 0.25;
@@ -276,7 +279,7 @@ bool PoolParts::shows_pace(const LedgerEntry& entry, double seconds) const {
   return model.load_predicted + model.behind_loads <= large * seconds;
 }
 
-void PoolParts::learn(PoolReplica& replica, const LedgerEntry& entry, const LeaseEnd& end,
+void PoolState::learn(PoolReplica& replica, const LedgerEntry& entry, const LeaseEnd& end,
                       const TokenLedger::Closed& closed) {
   const RequestFacts& facts = *entry.facts;
   estimator_.learn(facts, end.prompt_tokens);
@@ -290,22 +293,42 @@ void PoolParts::learn(PoolReplica& replica, const LedgerEntry& entry, const Leas
   ReplicaTime::Began began = entry.began;
   began.seconds = metrics::seconds(*closed.first_token - entry.since);
   began.own = static_cast<double>(prompt - cached);
-  if (shows_pace(entry, began.seconds)) replica.time.began(began, state.latest);
+  if (shows_pace(entry, began.seconds)) replica.time.began(began, latest);
   // Usage counts the tokens of all choices together.
   if (end.output_tokens > Tokens{1} && facts.n <= 1 && !entry.was_unread) {
-    const double seconds = metrics::seconds(state.latest - *closed.first_token);
-    replica.time.decoded({*end.output_tokens - 1, seconds, closed.sequences, closed.context, closed.computed},
-                         state.latest);
+    const double seconds = metrics::seconds(latest - *closed.first_token);
+    replica.time.decoded({*end.output_tokens - 1, seconds, closed.sequences, closed.context, closed.computed}, latest);
   }
-  const TimeModel time = replica.time.model(state.latest);
-  const double step = time.step_of(replica.ledger.streaming() + 1, static_cast<double>(replica.ledger.context()));
+  const TimeModel time = replica.time.model(latest);
+  const double step =
+      time.step_of(replica.ledger.gauges().streaming + 1, static_cast<double>(replica.ledger.gauges().context));
   replica.ledger.set_drain_rates({replica.time.prompt_rate().value_or(0), replica.time.knows_steps() ? 1 / step : 0});
 }
 
-void PoolParts::prompt_finished(PoolReplica& replica, const LedgerEntry& entry, Tokens uncached) {
-  state.prompt_finished(uncached, entry.waited);
+void PoolState::prompt_finished(PoolReplica& replica, const LedgerEntry& entry, Tokens uncached) {
+  if (entry.waited || drains()) drain_.tokens.add(static_cast<double>(uncached), latest);
   replica.health.prompt_finished(uncached);
-  starts.end_finished();
+  end_starts();
+}
+
+void PoolState::end_starts() {
+  const auto starts = [](const PoolReplica& replica) { return replica.health.view().state == ReplicaState::starting; };
+  if (std::ranges::none_of(replicas.named(), starts)) return;
+  held_.clear();
+  held_.reserve(replicas.places());
+  for (const PoolReplica& replica : replicas.named())
+    if (replica.health.view().state == ReplicaState::up)
+      held_.push_back(static_cast<double>(replica.ledger.gauges().prefill_left));
+  const bool has_peers = !held_.empty();
+  const double held_by_peers = median_of(held_);
+  for (PoolReplica& replica : replicas.named()) {
+    if (!starts(replica)) continue;
+    const Tokens allowance = replica.allowance();
+    if (allowance == 0) continue;
+    const Tokens wanted = replica.ledger.gauges().prefill_left + waiting.tokens();
+    const double needed = has_peers ? held_by_peers : static_cast<double>(wanted);
+    if (static_cast<double>(allowance) >= needed) replica.health.started(latest);
+  }
 }
 
 }  // namespace weir::balancer

@@ -1,4 +1,4 @@
-#include "balancer/lease.hpp"
+#include "balancer/placement.hpp"
 
 #include <algorithm>
 #include <utility>
