@@ -237,62 +237,67 @@ int run(LoadOptions& options) {
   return load::run_load(settings, options.output);
 }
 
-}  // namespace
+constexpr std::string_view help =
+    "TTFT: start to first token. ITL: gaps between token events. TPOT: (last - first token) / (tokens - 1). E2E: "
+    "start\n"
+    "to the end of the answer. The start is before connecting; tokens have the moment of their arrival in the "
+    "kernel.\n"
+    "Failed requests stay out of them. p99 needs 100 values.\n"
+    "Examples: weir-lab load --url http://127.0.0.1:8080 --concurrency 20 --duration 60\n"
+    "          weir-lab load --rate 4 --arrivals gamma:2 --warm-up 30s --duration 5m --log load.jsonl\n"
+    "          weir-lab load --rate 1,2,4,8 --duration 2m --slo ttft=1,tpot=0.05 --html rates.html\n"
+    "          weir-lab load --trace conv.csv --trace-speed 2 --trace-limit 500 --json report.json\n"
+    "          weir-lab load --shape rag --concurrency 1,2,4,8,16,32,64,128 --runs 5 --html sweep.html\n"
+    "          weir-lab load --users 50,100,200 --ramp 10 --think 2s --duration 10m --slo ttft=1,tpot=0.05\n"
+    "          weir-lab load --preset llmperf --requests 100 --cost-per-hour 2.5\n"
+    "          weir-lab load --prefill-cost --input-range 250,3500\n"
+    "          weir-lab load --trace requests.jsonl --log replay.jsonl --label candidate\n"
+    "          weir-lab load --trace qwen_coder_blksz_16.jsonl --turns --trace-limit 500\n";
 
-void add_load_command(CLI::App& app, int& status) {
-  CLI::App* load = app.add_subcommand("load", "Send streamed requests, and measure what a client sees");
-  const auto options = run_with_options(*load, status, &run);
-  options->command = load;
-  load::LoadSettings& s = options->settings;
-  load->footer(
-      "TTFT: start to first token. ITL: gaps between token events. TPOT: (last - first token) / (tokens - 1). E2E: "
-      "start\n"
-      "to the end of the answer. The start is before connecting; tokens have the moment of their arrival in the "
-      "kernel.\n"
-      "Failed requests stay out of them. p99 needs 100 values.\n"
-      "Examples: weir-lab load --url http://127.0.0.1:8080 --concurrency 20 --duration 60\n"
-      "          weir-lab load --rate 4 --arrivals gamma:2 --warm-up 30s --duration 5m --log load.jsonl\n"
-      "          weir-lab load --rate 1,2,4,8 --duration 2m --slo ttft=1,tpot=0.05 --html rates.html\n"
-      "          weir-lab load --trace conv.csv --trace-speed 2 --trace-limit 500 --json report.json\n"
-      "          weir-lab load --shape rag --concurrency 1,2,4,8,16,32,64,128 --runs 5 --html sweep.html\n"
-      "          weir-lab load --users 50,100,200 --ramp 10 --think 2s --duration 10m --slo ttft=1,tpot=0.05\n"
-      "          weir-lab load --preset llmperf --requests 100 --cost-per-hour 2.5\n"
-      "          weir-lab load --prefill-cost --input-range 250,3500\n"
-      "          weir-lab load --trace requests.jsonl --log replay.jsonl --label candidate\n"
-      "          weir-lab load --trace qwen_coder_blksz_16.jsonl --turns --trace-limit 500\n" +
-      std::string(experiment::knee_rule));
-  load->add_option("--url", s.url, "http://host[:port][/prefix], or https")->capture_default_str();
-  add_ca_option(*load, s.ca);
-  load->add_option("--model", s.model, "Model of the requests; without it they name none");
-  load->add_option("--api", s.api, "chat (default), completions or tgi")
+/// The options of where requests go, and how they ask.
+void add_request_options(CLI::App& load, LoadOptions& options) {
+  load::LoadSettings& s = options.settings;
+  load.add_option("--url", s.url, "http://host[:port][/prefix], or https")->capture_default_str();
+  add_ca_option(load, s.ca);
+  load.add_option("--model", s.model, "Model of the requests; without it they name none");
+  load.add_option("--api", s.api, "chat (default), completions or tgi")
       ->transform(config::word_of(std::map<std::string, load::Api>{
           {"chat", load::Api::chat}, {"completions", load::Api::completions}, {"tgi", load::Api::tgi}}));
-  load->add_flag("--usage,!--no-usage", s.usage,
-                 "Ask for usage; without usage an event counts as one token. The default with --log, --preset, "
-                 "--prefill-cost, --users and a sweep");
-  load->add_flag("--ignore-eos", s.ignore_eos,
-                 "Ask for answers of exactly max_tokens (ignore_eos of vLLM, SGLang and llama.cpp; TGI cannot)");
-  load->add_option_function<std::string>(
+  load.add_flag("--usage,!--no-usage", s.usage,
+                "Ask for usage; without usage an event counts as one token. The default with --log, --preset, "
+                "--prefill-cost, --users and a sweep");
+  load.add_flag("--ignore-eos", s.ignore_eos,
+                "Ask for answers of exactly max_tokens (ignore_eos of vLLM, SGLang and llama.cpp; TGI cannot)");
+  load.add_option_function<std::string>(
           "--api-key-file",
-          [&s, &output = options->output](const std::string& path) {
+          [&s, &output = options.output](const std::string& path) {
             s.api_key = read_api_key("--api-key-file", path);
             output.api_key_file = path;
           },
           "File that holds only the key of the service, which is sent as a bearer token, and is in no report or log")
       ->type_name("FILE");
-  load->add_option("--header", s.headers,
-                   "Header field of each request, such as \"x-team: search\"; may be given several times")
+  load.add_option("--header", s.headers,
+                  "Header field of each request, such as \"x-team: search\"; may be given several times")
       ->type_name("FIELD")
       ->allow_extra_args(false)
       ->check([](const std::string& field) {
         const std::string problem = load::header_problem(field);
         return problem.empty() ? problem : "\"" + config::one_line(field) + "\" " + problem;
       });
-  load->add_option("--timeout", s.timeout, "Longest time of a request, in seconds")
+  load.add_option("--timeout", s.timeout, "Longest time of a request, in seconds")
       ->capture_default_str()
       ->check(config::positive());
-  load->add_option("--seed", s.workload.seed, "Seed of lengths, texts, arrivals and request ids")
-      ->capture_default_str();
+  load.add_option("--seed", s.workload.seed, "Seed of lengths, texts, arrivals and request ids")->capture_default_str();
+}
+
+}  // namespace
+
+void add_load_command(CLI::App& app, int& status) {
+  CLI::App* load = app.add_subcommand("load", "Send streamed requests, and measure what a client sees");
+  const auto options = run_with_options(*load, status, &run);
+  options->command = load;
+  load->footer(std::string(help) + std::string(experiment::knee_rule));
+  add_request_options(*load, *options);
   add_experiment_options(*load, *options);
   add_arrival_options(*load, *options);
   add_series_options(*load, options->series);

@@ -8,8 +8,7 @@ namespace weir::lab::engine {
 EngineModel::EngineModel(const EngineSettings& settings, std::uint64_t seed)
     : settings_(settings),
       random_(seed),
-      memory_(make_kv_memory(settings.prefix_caching, settings.kv_tokens, settings.max_batch,
-                             settings.hit_tokens)) {}
+      memory_(make_kv_memory(settings.prefix_caching, settings.kv_tokens, settings.max_batch, settings.hit_tokens)) {}
 
 bool EngineModel::submit(const Sequence& sequence) {
   if (sequence.prompt_tokens == 0 || sequence.output_tokens == 0) return false;
@@ -50,12 +49,12 @@ void EngineModel::plan_continuous() {
   for (Running& r : running_) {
     if (r.prefilled < r.sequence.prompt_tokens) continue;
     r.decode_now = true;
-    step_decode_ += decode_width();
+    step_.decode += decode_width();
     budget -= std::min(budget, decode_width());
   }
   const auto prefill = [&](Running& r) {
     r.prefill_now = std::min(budget, r.sequence.prompt_tokens - r.prefilled);
-    step_prefill_ += r.prefill_now;
+    step_.prefill += r.prefill_now;
     budget -= r.prefill_now;
   };
   for (Running& r : running_) {
@@ -69,23 +68,23 @@ void EngineModel::plan_static() {
     while (admit_next()) {
       Running& r = running_.back();
       r.prefill_now = r.sequence.prompt_tokens - r.prefilled;
-      step_prefill_ += r.prefill_now;
+      step_.prefill += r.prefill_now;
     }
     return;
   }
   for (Running& r : running_) {
     if (r.finished()) continue;
     r.decode_now = true;
-    step_decode_ += decode_width();
+    step_.decode += decode_width();
   }
 }
 
 nanoseconds EngineModel::step_time() {
-  const bool all_pay = settings_.batching == Batching::static_batches && step_prefill_ == 0;
-  const std::uint64_t computed = all_pay ? running_.size() * decode_width() : step_decode_;
+  const bool all_pay = settings_.batching == Batching::static_batches && step_.prefill == 0;
+  const std::uint64_t computed = all_pay ? running_.size() * decode_width() : step_.decode;
   const std::uint64_t decoding = computed - std::min<std::uint64_t>(computed, settings_.knee);
   const double work = static_cast<double>(settings_.step_base.count()) +
-                      static_cast<double>(settings_.per_prefill_token.count()) * static_cast<double>(step_prefill_) +
+                      static_cast<double>(settings_.per_prefill_token.count()) * static_cast<double>(step_.prefill) +
                       static_cast<double>(settings_.per_decode_sequence.count()) * static_cast<double>(decoding) +
                       static_cast<double>(settings_.per_kv_token.count()) * static_cast<double>(kv_resident());
   const double noise = 1.0 + settings_.jitter * (2.0 * random_.uniform() - 1.0);
@@ -99,7 +98,7 @@ std::uint64_t EngineModel::accepted_drafts() {
 }
 
 std::optional<nanoseconds> EngineModel::begin_step() {
-  step_prefill_ = step_decode_ = 0;
+  step_ = {};
   // If all unfinished sequences of a batch were aborted between two steps, the batch has ended too.
   release_finished();
   if (settings_.batching == Batching::continuous) {
@@ -141,14 +140,6 @@ void EngineModel::release_finished() {
   });
 }
 
-std::uint64_t EngineModel::cached_or_coming(const Sequence& sequence) const {
-  const auto blocks = sequence.reusable_blocks();
-  std::size_t most = cached(sequence) / block_tokens;
-  for (const Sequence& other : waiting_) most = std::max(most, common_blocks(other.blocks, blocks));
-  for (const Running& r : running_) most = std::max(most, common_blocks(r.sequence.blocks, blocks));
-  return most * block_tokens;
-}
-
 std::vector<EngineModel::Standing> EngineModel::standing() const {
   std::vector<Standing> all;
   all.reserve(running_.size() + waiting_.size());
@@ -162,8 +153,9 @@ std::vector<EngineModel::Standing> EngineModel::standing() const {
   return all;
 }
 
-std::size_t EngineModel::running() const {
-  return static_cast<std::size_t>(std::ranges::count_if(running_, [](const Running& r) { return !r.finished(); }));
+EngineModel::Occupancy EngineModel::occupancy() const {
+  const auto running = std::ranges::count_if(running_, [](const Running& r) { return !r.finished(); });
+  return {waiting_.size(), static_cast<std::size_t>(running), kv_resident(), memory_->reserved()};
 }
 
 std::uint64_t EngineModel::kv_resident() const {

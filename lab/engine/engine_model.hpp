@@ -97,19 +97,26 @@ class EngineModel {
 
   /// Returns how many tokens of the sequence's prompt would be found if it were admitted now.
   std::uint64_t cached(const Sequence& sequence) const { return memory_->cached(sequence); }
-  /// Returns the same, and counts as found what the sequences in the model are still to compute. Costs time linear in
-  /// their number.
-  std::uint64_t cached_or_coming(const Sequence& sequence) const;
   /// Forgets what earlier sequences left. Those in the model go on, and nobody finds what they have computed so far.
   void flush() { memory_->flush(); }
 
-  std::size_t waiting() const { return waiting_.size(); }
-  std::size_t running() const;        ///< Sequences that are admitted and not finished.
-  std::uint64_t kv_resident() const;  ///< Tokens in the KV cache.
-  /// Tokens promised to admitted sequences; never above kv_tokens. What several of them share counts once.
-  std::uint64_t kv_reserved() const { return memory_->reserved(); }
-  std::uint64_t last_step_prefill_tokens() const { return step_prefill_; }
-  std::uint64_t last_step_decode_tokens() const { return step_decode_; }  ///< Drafts included.
+  /// The sequences in the model, and their memory.
+  struct Occupancy {
+    std::size_t waiting = 0;
+    std::size_t running = 0;        ///< Admitted and not finished.
+    std::uint64_t kv_resident = 0;  ///< Tokens in the KV cache.
+    /// Tokens promised to admitted sequences; never above kv_tokens. What several of them share counts once.
+    std::uint64_t kv_reserved = 0;
+  };
+  /// Costs time linear in the sequences that run.
+  Occupancy occupancy() const;
+
+  /// The tokens of a step.
+  struct Step {
+    std::uint64_t prefill = 0;
+    std::uint64_t decode = 0;  ///< Drafts included.
+  };
+  const Step& last_step() const { return step_; }
   const EngineSettings& settings() const { return settings_; }
   /// A prompt token takes this long from the next step on.
   void set_prefill_time(nanoseconds per_prefill_token) { settings_.per_prefill_token = per_prefill_token; }
@@ -147,6 +154,7 @@ class EngineModel {
   std::uint64_t decode_width() const { return std::uint64_t{1} + settings_.speculative_tokens; }
   std::uint64_t accepted_drafts();
   nanoseconds step_time();
+  std::uint64_t kv_resident() const;
 
   EngineSettings settings_;
   Random random_;
@@ -154,8 +162,7 @@ class EngineModel {
   std::deque<Sequence> waiting_;
   std::vector<Running> running_;  ///< In order of admission.
   std::vector<TokenEvent> events_;
-  std::uint64_t step_prefill_ = 0;
-  std::uint64_t step_decode_ = 0;
+  Step step_;
 };
 
 }  // namespace weir::lab::engine

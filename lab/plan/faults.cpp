@@ -19,15 +19,15 @@ class RollingRestart : public std::enable_shared_from_this<RollingRestart> {
   RollingRestart(Simulation& simulation, bool plain) : simulation_(simulation), plain_(plain) {}
 
   void begin(std::size_t replica) {
-    if (replica == simulation_.replicas()) return;
+    if (replica == simulation_.line().engines.size()) return;
     if (plain_) return take_down(replica);
     simulation_.drain(replica, true);
-    when_idle(replica, simulation_.now() + 60);
+    when_idle(replica, simulation_.line().now() + 60);
   }
 
  private:
   void when_idle(std::size_t replica, double latest) {
-    if (simulation_.now() >= latest || simulation_.load(replica).in_flight == 0) return take_down(replica);
+    if (simulation_.line().now() >= latest || simulation_.load(replica).in_flight == 0) return take_down(replica);
     in(looks_every, [replica, latest](RollingRestart& self) { self.when_idle(replica, latest); });
   }
   void take_down(std::size_t replica) {
@@ -39,7 +39,7 @@ class RollingRestart : public std::enable_shared_from_this<RollingRestart> {
     });
   }
   void in(double seconds, const std::function<void(RollingRestart&)>& what) {
-    simulation_.at(simulation_.now() + seconds, [self = shared_from_this(), what] { what(*self); });
+    simulation_.line().at(simulation_.line().now() + seconds, [self = shared_from_this(), what] { what(*self); });
   }
 
   Simulation& simulation_;
@@ -53,25 +53,25 @@ void write_script(Simulation& of, Fault fault, bool plain) {
     case Fault::three_of_four:
       return;
     case Fault::kill:
-      of.at(fault_at, [&of] { of.kill(ill); });
-      return of.at(back_at, restart);
+      of.line().at(fault_at, [&of] { of.kill(ill); });
+      return of.line().at(back_at, restart);
     case Fault::hang:
-      of.at(fault_at, [&of] { of.hang(ill); });
-      return of.at(back_at, restart);
+      of.line().at(fault_at, [&of] { of.hang(ill); });
+      return of.line().at(back_at, restart);
     case Fault::half_speed:
-      of.at(fault_at, [&of] { of.slow_down(ill, 2); });
-      return of.at(back_at, [&of] { of.slow_down(ill, 1); });
+      of.line().at(fault_at, [&of] { of.line().engines[ill].set_pace([](double) { return 2.0; }); });
+      return of.line().at(back_at, [&of] { of.line().engines[ill].set_pace({}); });
     case Fault::wrong_model:
-      of.at(fault_at, [&of] { of.serve_wrong_model(ill); });
-      return of.at(back_at, restart);
+      of.line().at(fault_at, [&of] { of.errors_of(ill).wrong_model = true; });
+      return of.line().at(back_at, restart);
     case Fault::flap:
       for (double at = fault_at; at < back_at; at += 10) {
-        of.at(at, [&of] { of.kill(ill); });
-        of.at(at + 5, restart);
+        of.line().at(at, [&of] { of.kill(ill); });
+        of.line().at(at + 5, restart);
       }
       return;
     case Fault::rolling_restart:
-      return of.at(fault_at, [&of, plain] { std::make_shared<RollingRestart>(of, plain)->begin(0); });
+      return of.line().at(fault_at, [&of, plain] { std::make_shared<RollingRestart>(of, plain)->begin(0); });
   }
 }
 
@@ -79,14 +79,14 @@ void write_script(Simulation& of, Fault fault, bool plain) {
 void watch_return(Simulation& of, FaultRun& run) {
   const auto sums = std::make_shared<std::pair<double, double>>();
   const auto looks = std::make_shared<int>(0);
-  of.every(looks_every, [&of, &run, sums, looks] {
-    if (of.replicas() <= ill || of.now() < back_at || of.now() >= back_at + 60) return;
-    for (std::size_t r = 0; r < of.replicas(); ++r) {
+  of.line().every(looks_every, [&of, &run, sums, looks] {
+    if (of.line().engines.size() <= ill || of.line().now() < back_at || of.line().now() >= back_at + 60) return;
+    for (std::size_t r = 0; r < of.line().engines.size(); ++r) {
       const auto queued = static_cast<double>(of.load(r).prefill_left);
       if (r == ill)
         sums->first += queued;
       else
-        sums->second += queued / static_cast<double>(of.replicas() - 1);
+        sums->second += queued / static_cast<double>(of.line().engines.size() - 1);
     }
     if (++*looks < looks_a_window) return;
     run.after_return.push_back(std::exchange(*sums, {}));

@@ -277,7 +277,7 @@ Outlook::Outlook(const TimedEngine& engine, double now)
     : settings_(engine.model().settings()),
       pace_(engine.pace(now)),
       begins_(engine.next_step_at(now) - now),
-      reserved_(engine.model().kv_reserved()) {}
+      reserved_(engine.model().occupancy().kv_reserved) {}
 
 void Outlook::add_running(const engine::EngineModel::Standing& standing) {
   const engine::Sequence& sequence = *standing.sequence;

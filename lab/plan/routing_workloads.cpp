@@ -62,7 +62,7 @@ Workload make_shared_text(const SharedText& shared, std::uint64_t seed) {
 Workload make_warm_restart(std::uint64_t seed) {
   Workload workload = make_shared_text({10'000, 40, "4090"}, seed);
   workload.script = [](Simulation& simulation, double seconds) {
-    simulation.at(seconds / 2, [&simulation] { simulation.restart_weir(); });
+    simulation.line().at(seconds / 2, [&simulation] { simulation.restart_weir(); });
   };
   return workload;
 }
@@ -71,7 +71,7 @@ Workload make_added(std::uint64_t seed) {
   Workload workload = make_shared_text({3'000, 24, "4090"}, seed);
   workload.absent = 1;
   workload.script = [](Simulation& simulation, double seconds) {
-    simulation.at(seconds / 2, [&simulation] { simulation.join(); });
+    simulation.line().at(seconds / 2, [&simulation] { simulation.join(); });
   };
   return workload;
 }
@@ -149,7 +149,8 @@ Workload make_stalls(std::uint64_t seed) {
     Random random(seed);
     for (std::size_t k = 1; 10 * static_cast<double>(k) < seconds; ++k) {
       const double at = 10 * static_cast<double>(k) - 4 * random.uniform(), lasts = 1 + 4 * random.uniform();
-      simulation.at(at, [&simulation, k, lasts] { simulation.stall(k % 4, lasts); });
+      simulation.line().at(
+          at, [&simulation, k, lasts] { simulation.line().engines[k % 4].stall(simulation.line().now(), lasts); });
     }
   };
   return workload;
@@ -161,7 +162,7 @@ std::function<void(Simulation&, double)> in_turn(double period, const PaceOf& pa
   return [period, pace_of](Simulation& simulation, double) {
     for (std::size_t r = 0; r < 4; ++r) {
       const auto pace = [=](double now) { return pace_of(r, static_cast<std::size_t>(now / period)); };
-      simulation.set_pace(r, pace);
+      simulation.line().engines[r].set_pace(pace);
     }
   };
 }
@@ -185,8 +186,10 @@ Workload make_slow_first(std::uint64_t seed) {
   Workload workload = chat_on_four({.requests = 1'100}, seed);
   workload.script = [](Simulation& simulation, double) {
     constexpr std::size_t slow = 2;
-    simulation.at(20, [&simulation] { simulation.set_prefill_time(slow, std::chrono::microseconds(11'000)); });
-    simulation.at(80, [&simulation] { simulation.set_prefill_time(slow, EngineSettings{}.per_prefill_token); });
+    simulation.line().at(
+        20, [&simulation] { simulation.line().engines[slow].set_prefill_time(std::chrono::microseconds(11'000)); });
+    simulation.line().at(
+        80, [&simulation] { simulation.line().engines[slow].set_prefill_time(EngineSettings{}.per_prefill_token); });
   };
   return workload;
 }

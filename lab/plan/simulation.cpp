@@ -46,7 +46,7 @@ Simulation::Simulation(const Setup& setup)
   while (servers_.size() + setup.absent < setup.engines.size()) add_replica();
   for (const auto& beside : setup.beside) line_.engines.emplace_back(beside, seed_++);
   name_replicas();
-  if (setup.probes) every(tick_every, [this] { tick(); });
+  if (setup.probes) line_.every(tick_every, [this] { tick(); });
 }
 
 std::shared_ptr<balancer::Pool> Simulation::make_pool() {
@@ -97,13 +97,6 @@ Simulation::~Simulation() {
 }
 
 Moment Simulation::moment(double seconds) { return Moment{} + std::chrono::nanoseconds(std::llround(seconds * 1e9)); }
-
-void Simulation::every(double period, const std::function<void()>& what) {
-  at(now() + period, [this, period, what] {
-    every(period, what);
-    what();
-  });
-}
 
 Results Simulation::serve(std::span<const TracedRequest> requests, double rate, double end, double last) {
   traced_ = requests;
@@ -210,7 +203,7 @@ bool Simulation::connect(std::size_t i, Command& next) {
     answer.sent = moment();
     answer.kept = std::make_shared<std::string>();
     answer.retry_reason = metrics::Retry::status;
-    if (servers_[replica].wrong_model) {
+    if (servers_[replica].errors.wrong_model) {
       answer.status = 404;
       answer.verdict = {metrics::Outcome::client_error, {}, balancer::Blame::client};
     } else {
@@ -259,19 +252,14 @@ engine::Sequence Simulation::sequence_of(std::size_t i) const {
   return {i, traced_[i].prompt_tokens, traced_[i].output_tokens, traced_[i].blocks};
 }
 
-std::uint64_t Simulation::held(std::size_t i, std::size_t replica, bool coming) const {
-  const auto& model = line_.engines[replica].model();
-  return coming ? model.cached_or_coming(sequence_of(i)) : model.cached(sequence_of(i));
-}
-
 void Simulation::copy(std::size_t i, std::size_t engine, engine::SequenceId id, std::uint64_t output_tokens) {
   line_.engines[engine].submit({id, traced_[i].prompt_tokens, output_tokens, traced_[i].blocks}, now());
 }
 
 /// The replica gets the request. Returns false if it answers at once, with an error.
 bool Simulation::begins(std::size_t i, std::size_t replica) {
-  const Server& server = servers_[replica];
-  if (server.wrong_model || (server.fails && server.fails(i))) return false;
+  const Errors& errors = servers_[replica].errors;
+  if (errors.wrong_model || (errors.fails && errors.fails(i))) return false;
   line_.engines[replica].submit(sequence_of(i), now());
   return true;
 }
@@ -471,11 +459,7 @@ void Simulation::restart(std::size_t replica) {
   if (servers_[replica].alive) kill(replica);
   note_idle();
   servers_[replica].alive = true;
-  servers_[replica].hangs = servers_[replica].wrong_model = false;
-}
-
-void Simulation::slow_down(std::size_t replica, double factor) {
-  line_.engines[replica].set_pace([factor](double) { return factor; });
+  servers_[replica].hangs = servers_[replica].errors.wrong_model = false;
 }
 
 void Simulation::drain(std::size_t replica, bool draining) {

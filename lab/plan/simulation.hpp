@@ -112,16 +112,19 @@ class Simulation final : public balancer::GrantSink {
   /// Copies of requests have ids from here on.
   static constexpr engine::SequenceId first_copy = engine::SequenceId{1} << 40;
 
+  struct Errors {
+    bool wrong_model = false;                          ///< Every request gets 404.
+    std::function<bool(std::size_t request)> fails{};  ///< Requests for which it is true get 500.
+  };
+
   explicit Simulation(const Setup& setup);
   ~Simulation();
 
   // The script of what happens to the replicas, to be written before serve().
 
-  void at(double time, std::function<void()> what) { line_.at(time, std::move(what)); }
-  /// Calls `what` every `period` seconds from now on.
-  void every(double period, const std::function<void()>& what);
-  double now() const { return line_.now(); }
-  std::size_t replicas() const { return servers_.size(); }
+  /// Returns the engines, those of replicas first, and what is to happen when.
+  Timeline& line() { return line_; }
+  const Timeline& line() const { return line_; }
   void kill(std::size_t replica);
   /// Restarts the replica with an empty engine.
   void restart(std::size_t replica);
@@ -129,40 +132,22 @@ class Simulation final : public balancer::GrantSink {
     servers_[replica].hangs = true;
     line_.engines[replica].stand_still();
   }
-  void slow_down(std::size_t replica, double factor);
-  /// The replica does nothing for so many seconds, and goes on where it was.
-  void stall(std::size_t replica, double seconds) { line_.engines[replica].stall(now(), seconds); }
-  /// A prompt token takes the replica this long from now on.
-  void set_prefill_time(std::size_t replica, engine::nanoseconds per_token) {
-    line_.engines[replica].set_prefill_time(per_token);
-  }
   /// A new weir, which has learned nothing, takes the requests that come from now on. Those in flight stay with the old
   /// one, and the new one does not know of them. A peer starts anew as well, but knows how many are in flight.
   void restart_weir();
-  /// The replica forgets what earlier requests left in its KV cache.
-  void flush(std::size_t replica) { line_.engines[replica].flush(); }
   /// The next of the absent replicas comes.
   void join();
-  /// The replica answers every request with 404.
-  void serve_wrong_model(std::size_t replica) { servers_[replica].wrong_model = true; }
-  /// The replica answers requests with 500 for which this is true.
-  void fail(std::size_t replica, std::function<bool(std::size_t request)> fails) {
-    servers_[replica].fails = std::move(fails);
-  }
-  void set_pace(std::size_t engine, TimedEngine::Pace pace) { line_.engines[engine].set_pace(std::move(pace)); }
+  /// Returns what a replica answers with errors.
+  Errors& errors_of(std::size_t replica) { return servers_[replica].errors; }
   /// Gives an engine a copy of a request, with an id from first_copy on and an answer of its own length.
   void copy(std::size_t request, std::size_t engine, engine::SequenceId id, std::uint64_t output_tokens);
   balancer::Pool& pool() { return *pool_; }
-  const balancer::ReplicaKey& key(std::size_t replica) const { return keys_[replica]; }
   /// Returns the course of a request so far.
   const Served& course(std::size_t request) const { return results_.requests[request]; }
   /// Ends serve() at the next moment.
   void stop() { stopped_ = true; }
   void drain(std::size_t replica, bool draining);
   balancer::ReplicaLoad load(std::size_t replica);
-  /// Returns how many tokens of a request's prompt the replica would find now, and with `coming` also those that it
-  /// will have computed for requests that came before.
-  std::uint64_t held(std::size_t i, std::size_t replica, bool coming = false) const;
 
   /// Sends the requests, `rate` of them a second, those that arrive before `end`; and goes on until `last`, or until
   /// all are over. Parents stand before their children, and requests without parents in the order of their arrival.
@@ -171,8 +156,8 @@ class Simulation final : public balancer::GrantSink {
  private:
   struct Server {
     double probe_at = 0;
-    bool alive = true, hangs = false, wrong_model = false;
-    std::function<bool(std::size_t request)> fails{};
+    bool alive = true, hangs = false;
+    Errors errors{};
   };
   struct Request {
     std::unique_ptr<balancer::story::Story> story;
@@ -184,7 +169,9 @@ class Simulation final : public balancer::GrantSink {
     std::optional<std::size_t> on;  ///< The replica that works on it.
   };
 
-  balancer::Moment moment() const { return moment(line_.now()); }
+  double now() const { return line_.now(); }
+  void at(double time, std::function<void()> what) { line_.at(time, std::move(what)); }
+  balancer::Moment moment() const { return moment(now()); }
   static balancer::Moment moment(double seconds);
   static constexpr double tick_every = 0.05, probe_time_out = 5, wrong_answer_takes = 0.002;
 

@@ -118,7 +118,7 @@ class TimedEngine {
     step_ends_ = never;
     if (stands_still_) return;
     const auto took = model_.begin_step();
-    prefilled_ += model_.last_step_prefill_tokens();
+    prefilled_ += model_.last_step().prefill;
     if (took) step_ends_ = next_step_at(now) + std::chrono::duration<double>(*took).count() * pace(now);
   }
   /// The engine hangs: what it has stays, and nothing comes of it.
@@ -158,6 +158,13 @@ class Timeline {
  public:
   double now() const { return now_; }
   void at(double time, std::function<void()> what) { script_.emplace(time, std::move(what)); }
+  /// Calls `what` every `period` seconds from now on.
+  void every(double period, const std::function<void()>& what) {
+    at(now_ + period, [this, period, what] {
+      every(period, what);
+      what();
+    });
+  }
 
   /// Runs to this time. `on_token(engine, event)` is called for every token; between two moments `settle()` is called.
   template <class OnToken, class Settle>

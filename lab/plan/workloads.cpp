@@ -204,14 +204,14 @@ std::function<void(Simulation&, double)> script_of(Kind kind) {
   constexpr std::size_t one = 3;
   const auto in_the_middle = [](auto what) {
     return [what](Simulation& simulation, double seconds) {
-      simulation.at(seconds / 2, [&simulation, what] { what(simulation); });
+      simulation.line().at(seconds / 2, [&simulation, what] { what(simulation); });
     };
   };
   switch (kind) {
     case Kind::restart:
       return in_the_middle([](Simulation& simulation) { simulation.restart(one); });
     case Kind::flush:
-      return in_the_middle([](Simulation& simulation) { simulation.flush(one); });
+      return in_the_middle([](Simulation& simulation) { simulation.line().engines[one].flush(); });
     case Kind::join:
       return in_the_middle([](Simulation& simulation) { simulation.join(); });
     default:

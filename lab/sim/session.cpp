@@ -366,14 +366,14 @@ void Ledger::add(const Truth& truth) {
 }
 
 std::string Ledger::metrics(const engine::EngineModel& engine, std::string_view model, bool tgi) const {
-  const std::string running = std::to_string(engine.running());
-  const std::string waiting = std::to_string(engine.waiting());
+  const auto now = engine.occupancy();
+  const std::string running = std::to_string(now.running), waiting = std::to_string(now.waiting);
   if (tgi) {
     Page page("");
     page.value("gauge", "tgi_queue_size", "Requests that wait.", waiting);
     page.value("gauge", "tgi_batch_current_size", "Requests in the running batch.", running);
     page.value("gauge", "tgi_batch_current_max_tokens", "Tokens reserved by the running batch.",
-               std::to_string(engine.kv_reserved()));
+               std::to_string(now.kv_reserved));
     page.value("gauge", "tgi_batch_max_total_tokens", "Tokens that a batch may reserve.",
                std::to_string(engine.settings().kv_tokens));
     page.value("counter", "tgi_request_success", "Requests answered.", std::to_string(requests_[0]));
@@ -382,7 +382,7 @@ std::string Ledger::metrics(const engine::EngineModel& engine, std::string_view 
   Page page("model_name=\"" + label_value(model) + "\",engine=\"0\"");
   page.value("gauge", "vllm:num_requests_running", "Requests in execution.", running);
   page.value("gauge", "vllm:num_requests_waiting", "Requests that wait.", waiting);
-  const double share = static_cast<double>(engine.kv_reserved()) / static_cast<double>(engine.settings().kv_tokens);
+  const double share = static_cast<double>(now.kv_reserved) / static_cast<double>(engine.settings().kv_tokens);
   page.value("gauge", "vllm:kv_cache_usage_perc", "KV cache in use, 0 to 1.", std::to_string(share));
   page.value("counter", "vllm:prompt_tokens_total", "Prompt tokens prefilled.", std::to_string(prompt_tokens_));
   if (engine.settings().prefix_caching != engine::PrefixCaching::none) {

@@ -24,8 +24,8 @@ AnswerTally::AnswerTally(series::ReplicaShard& shard, std::uint32_t choices, std
       sent_(sent) {}
 
 void AnswerTally::read(Moment at) {
-  if (last_read_ == at) return;
-  last_read_ = at;
+  if (progress_.last_read == at) return;
+  progress_.last_read = at;
   ++answer_.reads;
   backlog_ = std::exchange(backlog_next_, false);
   if (backlog_) ++pauses_;
@@ -44,8 +44,8 @@ void AnswerTally::event(const wire::EventFacts& facts, Moment at, ReadCounts& co
   if (facts.error) {
     answer_.in_band_error = true;
     // Behind output each error is the replica's, whatever its status: vLLM writes 400 where a failure has none.
-    if (!begun_) answer_.in_band_status = facts.error_status;
-    refused_ |= !begun_;
+    if (!progress_.begun) answer_.in_band_status = facts.error_status;
+    progress_.refused |= !progress_.begun;
   }
   ++answer_.events;
   // Once tokens have been read, an event that says nothing brings none.
@@ -57,7 +57,7 @@ void AnswerTally::event(const wire::EventFacts& facts, Moment at, ReadCounts& co
     answer_.last_choice = at;
   }
   for (const wire::ChoiceFacts& said : facts.choices) choice_event(facts, said, at, counts);
-  begun_ = begun_ || !facts.opens_choices || answer_.token_events > 0;
+  progress_.begun = progress_.begun || !facts.opens_choices || answer_.token_events > 0;
   prompt(facts);
   usage(facts);
   reasoning(facts);
@@ -114,7 +114,7 @@ void AnswerTally::choice_event(const wire::EventFacts& facts, const wire::Choice
     token |= k.value_or(0) > 0;  // A count that rises is a token event, whatever the delta shows.
   }
   // The text of a refusal is no output. Another replica may have the request next, and its tokens are the answer's.
-  if (facts.prefill_progress || refused_) token = false;
+  if (facts.prefill_progress || progress_.refused) token = false;
   // The delta is read before its finish: the last token may come with it.
   if (token) token_event(said, of, k, at, counts);
   if (of == nullptr) return;

@@ -53,13 +53,15 @@ class AnswerTally {
   /// Returns the address behind which few events touch anything.
   const void* rarely_used() const { return &answer_.end; }
 
-  std::optional<Moment> last_read() const { return last_read_; }
-  bool refused() const { return refused_; }
-  /// True once an event says more than that a choice opens.
-  bool begun() const { return begun_; }
+  /// How far the answer has come.
+  struct Progress {
+    std::optional<Moment> last_read;
+    bool begun = false;    ///< An event said more than that a choice opens.
+    bool refused = false;  ///< An error came before that.
+  };
+  const Progress& progress() const { return progress_; }
   /// True if every choice that the event names had finished before it.
   bool finished_before(const wire::EventFacts& facts) const;
-  bool marker() const { return answer_.complete == Completeness::marker; }
   const record::Answer& answer() const { return answer_; }
 
  private:
@@ -110,7 +112,7 @@ class AnswerTally {
   Moment received_;
   Moment sent_;
   boost::container::small_vector<Choice, 1> choices_;  // Most answers have one choice.
-  std::optional<Moment> last_read_;
+  Progress progress_;
   Moment last_token_read_{};
   Moment last_coalesced_read_{};
   std::uint32_t pauses_ = 0;
@@ -118,10 +120,8 @@ class AnswerTally {
                                                 // does.
   bool backlog_next_ = false;                   // The next read brings bytes that gathered during a pause;
   bool backlog_ = false;                        // The current read brought such bytes.
-  bool refused_ = false;
-  bool begun_ = false;
-  bool total_known_ = false;  // A usage event told n for all choices.
-  bool k_known_ = false;      // k of at least one token event is known.
+  bool total_known_ = false;                    // A usage event told n for all choices.
+  bool k_known_ = false;                        // k of at least one token event is known.
   bool k_unknown_ = false;
   bool too_many_choices_ = false;
   bool reasoned_ = false;  // A token event brought reasoning alone.

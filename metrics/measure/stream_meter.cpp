@@ -213,11 +213,15 @@ void StreamMeter::prefetch(int step) const {
 
 void StreamMeter::paused() { state_->tally.paused(); }
 
-bool StreamMeter::begun() const { return state_->framed() ? state_->tally.begun() : state_->any_bytes; }
+bool StreamMeter::begun() const { return state_->framed() ? state_->tally.progress().begun : state_->any_bytes; }
 
-bool StreamMeter::refused() const { return state_->is_json() ? state_->json->error() : state_->tally.refused(); }
+bool StreamMeter::refused() const {
+  return state_->is_json() ? state_->json->error() : state_->tally.progress().refused;
+}
 
-bool StreamMeter::complete() const { return state_->is_json() ? state_->json->whole() : state_->tally.marker(); }
+bool StreamMeter::complete() const {
+  return state_->is_json() ? state_->json->whole() : state_->tally.answer().complete == Completeness::marker;
+}
 
 std::size_t StreamMeter::kept() const { return state_->framer.kept(); }
 
@@ -235,7 +239,7 @@ bool StreamMeter::State::end_events(Moment at) {
   wire::EventFacts& facts = blank_facts();
   read_data(*data, facts);
   if (content) content->events.tell(facts);
-  tally.event(facts, tally.last_read().value_or(at), counts);
+  tally.event(facts, tally.progress().last_read.value_or(at), counts);
   if (!strip || stripper.inside_event(framer)) return true;
   pending_cut = facts.usage_only && options.strip_usage;
   const std::string_view buffered = stripper.buffered(framer);

@@ -56,39 +56,31 @@ void append_mirrored(JsonWriter& line, const Mirrored& mirrored) {
   line.key("pair_status").text(mirrored.joined ? "joined" : "pair_missing");
   line.key("same_text").boolean(mirrored.same_text).key("common_prefix_bytes").count(mirrored.common_prefix_bytes);
   line.key("same_tools").boolean(mirrored.same_tools);
-  line.key("valid_tools")
-      .boolean(mirrored.valid_tools)
-      .key("primary_valid_tools")
-      .boolean(mirrored.primary_valid_tools);
+  line.key("valid_tools").boolean(mirrored.valid_tools);
+  line.key("primary_valid_tools").boolean(mirrored.primary_valid_tools);
 }
 
-}  // namespace
+template <std::size_t n>
+void append_time(JsonWriter& line, const char (&key)[n], std::optional<double> value) {
+  line.key(key).fixed(value, nanosecond_digits);
+}
 
-std::string log_line(const RequestRecord& record, const std::string& instance) {
-  const wire::RequestFacts& facts = record.facts;
-  const Answer& answer = record.answer;
-  const Figures figures = figures_of(record);
-  const bool placed = !record.replica.empty();
-  JsonWriter line(usual_size);
-  const auto time = [&line](const auto& key, std::optional<double> value) {
-    line.key(key).fixed(value, nanosecond_digits);
-  };
-
-  line.open('{');
-  line.key("v")
-      .count(1)
-      .key("time")
-      .text(timestamp(std::chrono::floor<std::chrono::microseconds>(record.time), 6))
-      .key("id")
-      .text(record.id);
-  const Mirrored& mirrored = *record.mirrored;
-  line.key("client_id").known_text(record.client_id).key("pair").known_text(mirrored.pair);
-  line.key("group").known_text(facts.conversation != 0 ? fmt::format("{:016x}", facts.conversation) : std::string());
+void append_names(JsonWriter& line, const RequestRecord& record, const std::string& instance) {
+  const std::uint64_t conversation = record.facts.conversation;
+  line.key("v").count(1).key("time");
+  line.text(timestamp(std::chrono::floor<std::chrono::microseconds>(record.time), 6)).key("id").text(record.id);
+  line.key("client_id").known_text(record.client_id).key("pair").known_text(record.mirrored->pair);
+  line.key("group").known_text(conversation != 0 ? fmt::format("{:016x}", conversation) : std::string());
   line.key("key").known_text(record.key);
   line.key("instance").text(instance).key("role").text(name_of(record.role));
   line.key("pool").known_text(record.pool).key("replica").known_text(record.replica);
   line.key("config").known_text(record.config);
+}
 
+/// Appends what was asked for, and what came.
+void append_course(JsonWriter& line, const RequestRecord& record) {
+  const wire::RequestFacts& facts = record.facts;
+  const Answer& answer = record.answer;
   line.key("api").text(name_of(facts.api)).key("model").known_text(facts.model).key("stream").boolean(facts.stream);
   line.key("status").count(record.status).key("outcome").text(name_of(record.outcome));
   line.key("phase").known_text(record.phase ? name_of(*record.phase) : std::string_view{});
@@ -107,26 +99,54 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   line.key("tokens_source").known_text(counted ? counted_tokens_source : known_word(answer.token_source));
   line.key("reasoning_tokens").count(answer.reasoning_tokens);
   line.key("events").count(answer.events).key("reads").count(answer.reads);
+}
 
-  time("queue_s", figures.queue);
-  time("ttfb_s", figures.ttfb);
-  time("ttfc_s", figures.ttfc);
-  time("ttft_s", figures.ttft);
-  time("ttft_client_s", figures.ttft_client);
-  time("ttfot_s", figures.ttfot);
-  time("tpot_s", figures.tpot);
-  time("ntpot_s", figures.ntpot);
-  time("e2e_s", figures.e2e);
-  time("predicted_ttft_s", record.predicted_ttft);
-  time("predicted_e2e_s", record.predicted_e2e);
-  line.key("k_source").known_text(known_word(answer.tokens_per_event));
-  line.key("gap_bins").raw(facts.stream ? bins_of(answer.gaps) : "null");
-  line.key("complete").known_text(known_word(answer.complete));
+void append_figures(JsonWriter& line, const RequestRecord& record) {
+  const Figures figures = figures_of(record);
+  append_time(line, "queue_s", figures.queue);
+  append_time(line, "ttfb_s", figures.ttfb);
+  append_time(line, "ttfc_s", figures.ttfc);
+  append_time(line, "ttft_s", figures.ttft);
+  append_time(line, "ttft_client_s", figures.ttft_client);
+  append_time(line, "ttfot_s", figures.ttfot);
+  append_time(line, "tpot_s", figures.tpot);
+  append_time(line, "ntpot_s", figures.ntpot);
+  append_time(line, "e2e_s", figures.e2e);
+  append_time(line, "predicted_ttft_s", record.predicted_ttft);
+  append_time(line, "predicted_e2e_s", record.predicted_e2e);
+  line.key("k_source").known_text(known_word(record.answer.tokens_per_event));
+  line.key("gap_bins").raw(record.facts.stream ? bins_of(record.answer.gaps) : "null");
+  line.key("complete").known_text(known_word(record.answer.complete));
 
-  time("wait_s", seconds(record.wait));
-  time("connect_s", record.attempt > 0 ? std::optional{seconds(record.connect)} : std::nullopt);
-  time("paused_s", seconds(record.paused));
-  time("overhead_max_s", record.overhead_max ? std::optional{seconds(*record.overhead_max)} : std::nullopt);
+  append_time(line, "wait_s", seconds(record.wait));
+  append_time(line, "connect_s", record.attempt > 0 ? std::optional{seconds(record.connect)} : std::nullopt);
+  append_time(line, "paused_s", seconds(record.paused));
+  append_time(line, "overhead_max_s",
+              record.overhead_max ? std::optional{seconds(*record.overhead_max)} : std::nullopt);
+}
+
+void append_engine(JsonWriter& line, const wire::EngineFigures& engine) {
+  append_time(line, "engine_queue_s", engine.queue);
+  append_time(line, "engine_prefill_s", engine.prefill);
+  append_time(line, "engine_ttft_s", engine.ttft);
+  append_time(line, "engine_decode_s", engine.decode);
+  append_time(line, "engine_total_s", engine.total);
+  append_time(line, "engine_time_per_token_s", engine.time_per_token);
+  line.key("engine_draft_tokens").count(engine.draft_tokens);
+  line.key("engine_draft_accepted_tokens").count(engine.draft_accepted_tokens);
+}
+
+}  // namespace
+
+std::string log_line(const RequestRecord& record, const std::string& instance) {
+  const wire::RequestFacts& facts = record.facts;
+  const Answer& answer = record.answer;
+  const bool placed = !record.replica.empty();
+  JsonWriter line(usual_size);
+  line.open('{');
+  append_names(line, record, instance);
+  append_course(line, record);
+  append_figures(line, record);
   line.key("in_flight_at_start").count(placed ? record.in_flight_at_start : std::nullopt);
   line.key("in_flight_mean").fixed(placed ? record.in_flight_mean : std::nullopt, 3);
 
@@ -136,23 +156,15 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   line.key("output_chars").count(known_output ? std::optional{answer.output_chars} : std::nullopt);
   line.key("bytes_in").count(record.bytes_in).key("bytes_out").count(record.bytes_out);
 
-  time("engine_queue_s", answer.engine->queue);
-  time("engine_prefill_s", answer.engine->prefill);
-  time("engine_ttft_s", answer.engine->ttft);
-  time("engine_decode_s", answer.engine->decode);
-  time("engine_total_s", answer.engine->total);
-  time("engine_time_per_token_s", answer.engine->time_per_token);
-  line.key("engine_draft_tokens").count(answer.engine->draft_tokens);
-  line.key("engine_draft_accepted_tokens").count(answer.engine->draft_accepted_tokens);
+  append_engine(line, *answer.engine);
   line.key("coalesced_reads").count(answer.coalesced_reads).key("suspect").boolean(record.suspect);
   line.key("turn").count(facts.user_messages > 0 ? std::optional<std::uint64_t>{facts.user_messages} : std::nullopt);
-  time("lasted_s", record.ended && *record.ended >= record.received
-                       ? std::optional{seconds(*record.ended - record.received)}
-                       : std::nullopt);
+  const bool lasted = record.ended && *record.ended >= record.received;
+  append_time(line, "lasted_s", lasted ? std::optional{seconds(*record.ended - record.received)} : std::nullopt);
   line.key("served").boolean(served(record));
-  if (record.role == Role::shadow) append_mirrored(line, mirrored);
+  if (record.role == Role::shadow) append_mirrored(line, *record.mirrored);
   line.close('}');
-  return std::move(line).written();
+  return line.written();
 }
 
 namespace {

@@ -109,17 +109,19 @@ class RolloutRun final : lab::plan::Watcher {
         random_(seed_of(seed, 2)),
         sim_(setup(seed)),
         follower_(settings(options)) {
-    for (std::size_t e = 0; e < engines; ++e) sim_.set_pace(e, pace(e, seed_of(seed, 20 + e)));
+    for (std::size_t e = 0; e < engines; ++e) sim_.line().engines[e].set_pace(pace(e, seed_of(seed, 20 + e)));
     if (candidate.fails > 0)
-      for (const std::size_t r : candidates) sim_.fail(r, [this](std::size_t) { return chance(candidate_.fails); });
-    keys_ = {sim_.key(candidates[0]), sim_.key(candidates[1])};
+      for (const std::size_t r : candidates)
+        sim_.errors_of(r).fails = [this](std::size_t) { return chance(candidate_.fails); };
+    for (const std::size_t r : candidates)
+      keys_.push_back(sim_.pool().figures().key(static_cast<balancer::ReplicaIndex>(r)));
     sim_.pool().set_split(0, now());
     dies_after_ = candidate.dies_within * random_.uniform();
   }
 
   /// Runs the rollout to its end.
   RolloutEnded run() {
-    sim_.every(1, [this] { tick(); });
+    sim_.line().every(1, [this] { tick(); });
     sim_.serve(requests_, options_.rate, options_.longest, options_.longest);
     return std::move(ended_);
   }
@@ -199,7 +201,9 @@ class RolloutRun final : lab::plan::Watcher {
   }
 
   bool chance(double share) { return random_.uniform() < share; }
-  balancer::Moment now() const { return balancer::Moment() + std::chrono::nanoseconds(std::llround(sim_.now() * 1e9)); }
+  balancer::Moment now() const {
+    return balancer::Moment() + std::chrono::nanoseconds(std::llround(sim_.line().now() * 1e9));
+  }
   static std::int64_t wall_us(double seconds) { return begin_us + std::llround(seconds * 1e6); }
   static bool is_new(std::size_t replica) { return replica == candidates[0] || replica == candidates[1]; }
 
@@ -219,11 +223,11 @@ class RolloutRun final : lab::plan::Watcher {
   }
 
   void left(std::size_t i, std::size_t replica) override {
-    loads_[replica].change(sim_.now(), -1);
+    loads_[replica].change(sim_.line().now(), -1);
     const auto found = streams_.find(i);
     if (found == streams_.end()) return;
     last_of_[i] = std::move(found->second);
-    last_of_[i].gone = sim_.now();
+    last_of_[i].gone = sim_.line().now();
     streams_.erase(found);
   }
 
@@ -231,7 +235,7 @@ class RolloutRun final : lab::plan::Watcher {
     const auto found = streams_.find(event.id);
     if (found == streams_.end()) return;
     Stream& stream = found->second;
-    const double now = sim_.now();
+    const double now = sim_.line().now();
     if (stream.tokens == 0)
       stream.first = now;
     else
@@ -256,7 +260,7 @@ class RolloutRun final : lab::plan::Watcher {
     sample.id = {1, i + 1};
     sample.config = names_.of(course.asked.empty() ? "" : is_new(course.asked.back()) ? "new" : "old");
     if (well) sample.ttft_client = static_cast<float>(last_of_[i].first - course.arrived);
-    sample.lasted = static_cast<float>(sim_.now() - course.arrived);
+    sample.lasted = static_cast<float>(sim_.line().now() - course.arrived);
     sample.greedy = is_greedy(i);
     keep(std::move(sample));
     last_of_.erase(i);
@@ -274,9 +278,9 @@ class RolloutRun final : lab::plan::Watcher {
     Stream stream;
     stream.request = i;
     stream.engine = engine;
-    stream.began = sim_.now();
+    stream.began = sim_.line().now();
     stream.in_flight_at_start = load.in_flight;
-    load.change(sim_.now(), 1);
+    load.change(sim_.line().now(), 1);
     stream.area = load.area;
     streams_.insert_or_assign(id, std::move(stream));
   }
@@ -287,7 +291,7 @@ class RolloutRun final : lab::plan::Watcher {
     if (engine != control && chance(candidate_.fails)) {
       const auto failed = std::move(streams_.at(id));
       streams_.erase(id);
-      loads_[engine].change(sim_.now(), -1);
+      loads_[engine].change(sim_.line().now(), -1);
       return copy_ended(failed, false);
     }
     // Greedy answers are as long as the primary's. Of others the length is drawn anew.
@@ -366,10 +370,10 @@ class RolloutRun final : lab::plan::Watcher {
 
   void tick() {
     if (ends_at_) {
-      if (sim_.now() >= *ends_at_) sim_.stop();
+      if (sim_.line().now() >= *ends_at_) sim_.stop();
       return;
     }
-    if (sim_.now() < begins_at) return;
+    if (sim_.line().now() < begins_at) return;
     if (!std::exchange(began_, true)) take(std::get<rollout::Move>(follower_.machine.start()));
     die();
     const auto objective = slo();
@@ -387,20 +391,21 @@ class RolloutRun final : lab::plan::Watcher {
     ended_.state = machine.standing().state;
     ended_.reason = move.reason;
     ended_.why = move.line;
-    ended_.hours = (sim_.now() - begins_at) / 3600;
-    if (machine.share() > 0 && !live_since_) live_since_ = sim_.now();
+    ended_.hours = (sim_.line().now() - begins_at) / 3600;
+    if (machine.share() > 0 && !live_since_) live_since_ = sim_.line().now();
     if (ended_.state == rollout::State::shadow || ended_.state == rollout::State::live) {
       step_ = machine.step_text();
       return;
     }
     ended_.step = step_.substr(0, step_.find(' '));
-    if (died_at_) ended_.noticed_s = sim_.now() - *died_at_;
-    ends_at_ = sim_.now() + goes_on;
+    if (died_at_) ended_.noticed_s = sim_.line().now() - *died_at_;
+    ends_at_ = sim_.line().now() + goes_on;
   }
 
   void die() {
-    if (candidate_.dies == Death::none || died_at_ || !live_since_ || sim_.now() < *live_since_ + dies_after_) return;
-    died_at_ = sim_.now();
+    if (candidate_.dies == Death::none || died_at_ || !live_since_ || sim_.line().now() < *live_since_ + dies_after_)
+      return;
+    died_at_ = sim_.line().now();
     for (const std::size_t r : candidates) {
       if (candidate_.dies == Death::hangs)
         sim_.hang(r);
@@ -417,8 +422,8 @@ class RolloutRun final : lab::plan::Watcher {
   }
 
   void ask_gate(const std::optional<config::Slo>& objective) {
-    if (!follower_.gate_is_due(now()) || sim_.now() < next_gate_) return;
-    next_gate_ = sim_.now() + options_.gate_every;
+    if (!follower_.gate_is_due(now()) || sim_.line().now() < next_gate_) return;
+    next_gate_ = sim_.line().now() + options_.gate_every;
     const auto question = follower_.gate_asked(now());
     if (follower_.machine.share() > 0) {
       const rollout::SplitSides sides{"chat", "new", "old", objective};

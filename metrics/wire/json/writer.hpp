@@ -47,8 +47,8 @@ class JsonWriter {
   JsonWriter& null() { return raw("null"); }
   JsonWriter& raw(std::string_view json);  ///< Writes `json` as it is.
 
-  const std::string& written() const& { return out_; }
-  std::string written() && { return std::move(out_); }
+  /// Returns what was written, and leaves nothing.
+  std::string written() { return std::exchange(out_, {}); }
 
  private:
   JsonWriter& plain_key(std::string_view name);

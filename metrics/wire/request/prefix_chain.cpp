@@ -7,6 +7,18 @@
 #include <utility>
 
 namespace weir::metrics::wire {
+namespace {
+
+/// Returns the position of the rung of the ladder behind the rung at `position`. Positions count bytes, or token ids.
+std::uint64_t rung_behind(std::uint64_t position, bool token_ids) {
+  return position + (token_ids ? std::max<std::uint64_t>(16, position / 16 / 16 * 16)
+                               : std::max<std::uint64_t>(256, position / 16));
+}
+
+/// An end of a message is kept if it lies so far behind the last anchor.
+std::uint64_t end_distance(std::uint64_t position) { return std::max<std::uint64_t>(256, position / 64); }
+
+}  // namespace
 
 void PrefixChain::begin_chain(const void* member, Of of) {
   end_seed();
@@ -22,36 +34,75 @@ void PrefixChain::begin_chain(const void* member, Of of) {
   kept_.clear();
 }
 
-void PrefixChain::begin_seed(const void* member, std::string_view name) {
-  end_seed();
-  in_chain_ = false;
-  seed_ = UniversalHash(key_);
-  seed_bytes_ = 0;
-  seed_member_ = member;
-  mark(name);
+void PrefixChain::begin(Begin what, std::string_view name, const void* member) {
+  switch (what) {
+    case Begin::seed:
+    case Begin::unknown_seed:
+      end_seed();
+      in_chain_ = false;
+      seed_.in_unknown = what == Begin::unknown_seed;
+      seed_.hash = UniversalHash(key_);
+      seed_.member = member;
+      seed_.bytes = 0;
+      return mark(name);
+    case Begin::member:
+      if (member_begun_ || name != "content") mark(name);
+      member_begun_ = true;
+      return;
+    case Begin::message_data:
+      end_message_data();
+      in_message_data_ = true;
+      return begin_data(name);
+    case Begin::part:
+      in_data_ = false;
+      data_ = 0;
+      part_state_ = Part::empty;
+      return;
+    case Begin::part_member:
+      end_data();
+      if (part_state_ == Part::empty && name == "text") {
+        part_state_ = Part::text;
+        return;
+      }
+      if (part_state_ == Part::empty) mark("(");
+      part_state_ = Part::more;
+      mark("+");
+      return mark(name);
+    case Begin::part_data:
+      end_data();
+      return begin_data(name);
+  }
 }
 
-void PrefixChain::begin_unknown_seed(std::string_view name) {
-  end_seed();
-  in_chain_ = false;
-  seed_member_ = nullptr;
-  in_unknown_ = true;
-  seed_ = UniversalHash(key_);
-  mark(name);
+void PrefixChain::end(End what) {
+  switch (what) {
+    case End::text:
+      // A prompt that is one text has no mark at its end, so that it is a beginning of longer ones.
+      if (!in_chain_ || of_ == Of::messages) mark("");
+      return;
+    case End::message_data:
+      return end_message_data();
+    case End::part_of_text:
+    case End::picture:
+      return end_part(what == End::picture);
+    case End::message:
+      return end_message();
+  }
 }
 
 void PrefixChain::end_seed() {
-  if (std::exchange(in_unknown_, false)) unknown_ += seed_.value();
-  if (seed_member_ == nullptr) return;
-  const SeedMember ended{seed_member_, seed_.value(), seed_bytes_};
-  forget_seed(seed_member_);
-  seed_members_.push_back(ended);
+  if (std::exchange(seed_.in_unknown, false)) seed_.unknown += seed_.hash.value();
+  if (seed_.member == nullptr) return;
+  const SeedMember ended{seed_.member, seed_.hash.value(), seed_.bytes};
+  forget(seed_.member);
+  seed_.members.push_back(ended);
 }
 
-void PrefixChain::forget_seed(const void* member) {
-  if (seed_member_ == member) seed_member_ = nullptr;
+void PrefixChain::forget(const void* member) {
+  if (member == nullptr) seed_.in_unknown = false;
+  if (seed_.member == member) seed_.member = nullptr;
   const auto same = [member](const SeedMember& one) { return one.member == member; };
-  seed_members_.erase(std::remove_if(seed_members_.begin(), seed_members_.end(), same), seed_members_.end());
+  seed_.members.erase(std::remove_if(seed_.members.begin(), seed_.members.end(), same), seed_.members.end());
 }
 
 void PrefixChain::mark(std::string_view name) {
@@ -75,7 +126,7 @@ void PrefixChain::pass_rungs() {
 
 void PrefixChain::move_on(std::uint64_t bytes) {
   if (!in_chain_) {
-    seed_bytes_ += bytes;
+    seed_.bytes += bytes;
     return;
   }
   position_ += bytes;
@@ -85,7 +136,7 @@ void PrefixChain::move_on(std::uint64_t bytes) {
 void PrefixChain::add(std::string_view text) {
   if (in_data_ || !in_chain_) {
     hash().add(text);
-    if (!in_data_) seed_bytes_ += text.size();
+    if (!in_data_) seed_.bytes += text.size();
     return;
   }
   mixed_ |= token_ids_ && !text.empty();
@@ -99,11 +150,6 @@ void PrefixChain::add(std::string_view text) {
   }
   chain_.add(text);
   position_ += text.size();
-}
-
-/// A prompt that is one text has no mark at its end, so that it is a beginning of longer ones.
-void PrefixChain::end_text() {
-  if (!in_chain_ || of_ == Of::messages) mark("");
 }
 
 /// Ids among text are counted by no common unit, so such a prompt has no anchors.
@@ -122,29 +168,23 @@ void PrefixChain::token_id(double id) {
 
 void PrefixChain::add_structure(std::string_view name, std::size_t bytes) {
   mark(name);
-  if (!in_data_ && !in_chain_) seed_bytes_ += bytes;
+  if (!in_data_ && !in_chain_) seed_.bytes += bytes;
 }
 
-void PrefixChain::number(double value, std::size_t bytes) {
-  add_structure("#", bytes);
-  hash().add(std::bit_cast<std::uint64_t>(value));
-  hash().add(std::uint64_t{bytes});
+void PrefixChain::number(std::string_view text, double value, std::size_t bytes) {
+  if (text.empty()) {
+    add_structure("#", bytes);
+    hash().add(std::bit_cast<std::uint64_t>(value));
+    hash().add(std::uint64_t{bytes});
+  } else {
+    add_structure("#.", text.size());
+    hash().add(std::uint64_t{text.size()});
+    hash().add(text);
+  }
 }
 
-void PrefixChain::number(std::string_view text) {
-  add_structure("#.", text.size());
-  hash().add(std::uint64_t{text.size()});
-  hash().add(text);
-}
-
-void PrefixChain::begin_member(std::string_view name) {
-  if (member_begun_ || name != "content") mark(name);
-  member_begun_ = true;
-}
-
-void PrefixChain::begin_message_data(std::string_view name) {
-  end_message_data();
-  in_data_ = in_message_data_ = true;
+void PrefixChain::begin_data(std::string_view name) {
+  in_data_ = true;
   part_ = UniversalHash(key_);
   mark(name);
 }
@@ -153,31 +193,6 @@ void PrefixChain::end_message_data() {
   if (!std::exchange(in_message_data_, false)) return;
   in_data_ = false;
   labels_ += part_.value();
-}
-
-void PrefixChain::begin_part() {
-  in_data_ = false;
-  data_ = 0;
-  part_state_ = Part::empty;
-}
-
-void PrefixChain::begin_part_member(std::string_view name) {
-  end_data();
-  if (part_state_ == Part::empty && name == "text") {
-    part_state_ = Part::text;
-    return;
-  }
-  if (part_state_ == Part::empty) mark("(");
-  part_state_ = Part::more;
-  mark("+");
-  mark(name);
-}
-
-void PrefixChain::begin_part_data(std::string_view name) {
-  end_data();
-  in_data_ = true;
-  part_ = UniversalHash(key_);
-  mark(name);
 }
 
 void PrefixChain::end_data() {
@@ -194,7 +209,7 @@ void PrefixChain::end_part(bool picture) {
 }
 
 void PrefixChain::add_picture(std::string_view piece, bool last) {
-  if (!in_data_) begin_part_data("");
+  if (!in_data_) begin(Begin::part_data);
   add(piece);
   if (!last) return;
   end_data();
@@ -253,8 +268,8 @@ std::shared_ptr<const PromptPrefix> PrefixChain::take(const UniversalHash& more)
 
   UniversalHash seed = more;
   seed.add(token_ids_ ? "i" : of_ == Of::text ? "t" : "m");
-  std::uint64_t sum = unknown_, base = 0;
-  for (const SeedMember& one : seed_members_) {
+  std::uint64_t sum = seed_.unknown, base = 0;
+  for (const SeedMember& one : seed_.members) {
     sum += one.hash;
     base += one.bytes;
   }

@@ -47,61 +47,41 @@ class PrefixChain {
   static constexpr std::uint64_t least_base = 256;  ///< From this length on, the seed's text has an anchor.
   static constexpr std::size_t last_ends = 32;      ///< So many last ends of messages are anchors always.
 
-  /// Position of the rung of the ladder behind the rung at `position`. Positions count bytes, or token ids.
-  static constexpr std::uint64_t rung_behind(std::uint64_t position, bool token_ids) {
-    return position + (token_ids ? std::max<std::uint64_t>(16, position / 16 / 16 * 16)
-                                 : std::max<std::uint64_t>(256, position / 16));
-  }
-  /// An end of a message is kept if it lies so far behind the last anchor.
-  static constexpr std::uint64_t end_distance(std::uint64_t position) {
-    return std::max<std::uint64_t>(256, position / 64);
-  }
-
   /// The key must outlive the chain.
-  explicit PrefixChain(const UniversalKey& key) : key_(key), chain_(key), seed_(key), part_(key) {}
+  explicit PrefixChain(const UniversalKey& key) : key_(key), chain_(key), part_(key), seed_{UniversalHash(key)} {}
 
   /// An outermost member begins that is the prompt. The last one counts; a prompt in two members of different names has
   /// no anchors. `member` tells members apart, by address.
   void begin_chain(const void* member, Of of);
-  /// A member of the seed begins. The last of one name counts.
-  void begin_seed(const void* member, std::string_view name);
-  /// The member is null, which is as if it were not there.
-  void forget_seed(const void* member);
-  /// An outermost member begins that no dialect names. It is part of the seed and moves no position. All of one name
-  /// count.
-  void begin_unknown_seed(std::string_view name);
-  /// The unknown member that has begun is null.
-  void forget_unknown_seed() { in_unknown_ = false; }
+  enum class Begin : std::uint8_t {
+    seed,          ///< A member of the seed, which `member` tells apart. The last of one name counts.
+    unknown_seed,  ///< An outermost member that no dialect names: part of the seed. All of one name count.
+    member,        ///< A member of a message that is text.
+    message_data,  ///< A member of a message that no dialect names.
+    part,
+    part_member,  ///< A member of a part that is text.
+    part_data,    ///< A member of a part that is no text. It counts only if the part is a picture.
+  };
+  void begin(Begin what, std::string_view name = {}, const void* member = nullptr);
+  enum class End : std::uint8_t { text, message_data, part_of_text, picture, message };
+  void end(End what);
+  /// A member of the seed is null, which is as if it were not there. Without `member` it is the open unknown one.
+  void forget(const void* member);
 
   /// Text that is rendered.
   void add(std::string_view text);
   /// Text is rendered only as an id, which moves no position.
   void add_id(std::string_view text) { hash().add(text); }
-  void end_text();
   void token_id(double id);
 
   /// Tree: a bracket, or the end of a key, a string or a literal. In the seed it counts as so many bytes.
   void add_structure(std::string_view name, std::size_t bytes);
-  void number(double value, std::size_t bytes);
-  /// The same for a number that is told by its text.
-  void number(std::string_view text);
-
-  // Messages and their parts.
-  void begin_member(std::string_view name);
-  /// A member of a message begins that no dialect names.
-  void begin_message_data(std::string_view name);
-  /// Another member of the message begins.
-  void end_message_data();
-  void begin_part();
-  void begin_part_member(std::string_view name);
-  /// A member of a part begins that is no text. It counts only if the part is a picture.
-  void begin_part_data(std::string_view name);
-  void end_part(bool picture);
+  /// The same of a number, which its text tells, or without one its value and length.
+  void number(std::string_view text, double value, std::size_t bytes);
   /// A picture by itself, as a string.
   void add_picture(std::string_view piece, bool last);
   /// A short member.
   void add_label(std::string_view name, std::string_view piece, bool last);
-  void end_message();
 
   /// Returns null if nothing is known of the prompt. Nothing may be called afterwards. `more` is mixed into the seed:
   /// the model, and who may share.
@@ -118,19 +98,31 @@ class PrefixChain {
     std::uint64_t hash;
     std::uint64_t bytes;
   };
+  struct Seed {
+    UniversalHash hash;            // Of the open member.
+    const void* member = nullptr;  // The open one.
+    std::uint64_t bytes = 0;       // Of the open one.
+    bool in_unknown = false;       // An unknown outermost member is open.
+    std::uint64_t unknown = 0;     // The sum of the hashes of those that have ended.
+    boost::container::small_vector<SeedMember, 8> members{};
+  };
   enum class Part : std::uint8_t { empty, text, more };
 
-  UniversalHash& hash() { return in_data_ ? part_ : in_chain_ ? chain_ : seed_; }
+  UniversalHash& hash() { return in_data_ ? part_ : in_chain_ ? chain_ : seed_.hash; }
   void mark(std::string_view name);
   void keep();
   void pass_rungs();
   void move_on(std::uint64_t bytes);
+  void begin_data(std::string_view name);
   void end_data();
+  void end_message_data();
+  void end_part(bool picture);
   void end_picture();
+  void end_message();
   void end_seed();
 
   const UniversalKey& key_;
-  UniversalHash chain_, seed_, part_;  // The last is for a label, and for a member that is no text.
+  UniversalHash chain_, part_;  // The last is for a label, and for a member that is no text.
   bool in_chain_ = false;
   bool in_data_ = false;
   bool in_message_data_ = false;  // in_data_, and the member is the message's.
@@ -150,12 +142,7 @@ class PrefixChain {
   std::vector<Anchor> kept_;
   std::uint64_t ends_ = 0;  // Counts the ends of messages.
   std::array<Anchor, last_ends> ring_;
-
-  bool in_unknown_ = false;    // An unknown outermost member is open.
-  std::uint64_t unknown_ = 0;  // The sum of the hashes of those that have ended.
-  const void* seed_member_ = nullptr;
-  std::uint64_t seed_bytes_ = 0;
-  boost::container::small_vector<SeedMember, 8> seed_members_;
+  Seed seed_;
 };
 
 // Hashes that with which a conversation opens: its messages up to and including the first one of the user. All turns of

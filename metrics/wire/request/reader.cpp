@@ -49,13 +49,13 @@ const RequestMember* RequestReader::find(Place in, std::string_view key) {
   no_prefix_ |= rendered && key.empty();  // Its name is too long for the parser to tell it from others.
   switch (in) {
     case Place::root:
-      prefix_->begin_unknown_seed(key);
+      prefix_->begin(PrefixChain::Begin::unknown_seed, key);
       return of_tree(Place::seed_tree);
     case Place::message:
-      prefix_->begin_message_data(key);
+      prefix_->begin(PrefixChain::Begin::message_data, key);
       return of_tree(Place::data_tree);
     case Place::part:
-      prefix_->begin_part_data(key);
+      prefix_->begin(PrefixChain::Begin::part_data, key);
       return of_tree(Place::data_tree);
     default:
       return nullptr;
@@ -65,7 +65,7 @@ const RequestMember* RequestReader::find(Place in, std::string_view key) {
 void RequestReader::begin_member(Place in, const RequestMember& member) {
   if (prefix_) begin_in_prefix(in, member);
   if (is_tree(in)) {
-    if (in == Place::tool_tree) tool_bytes_ += 3;  // Two quotes and a colon.
+    if (in == Place::tool_tree) said_.tool_bytes += 3;  // Two quotes and a colon.
     return;
   }
   if (in == Place::part && member.place != Place::data_tree && member.place != Place::label) part_has_text_ = true;
@@ -80,12 +80,13 @@ void RequestReader::begin_in_prefix(Place in, const RequestMember& member) {
   if (is_tree(in)) return prefix_->add_structure(":", 3);
   if (is_unknown(member)) return;  // find() has begun it.
   if (member.place == Place::seed_tree || member.place == Place::tool_choice)
-    return prefix_->begin_seed(&member, member.key);
-  if (in == Place::part && member.place != Place::data_tree) return prefix_->begin_part_member(member.key);
+    return prefix_->begin(PrefixChain::Begin::seed, member.key, &member);
+  if (in == Place::part && member.place != Place::data_tree)
+    return prefix_->begin(PrefixChain::Begin::part_member, member.key);
   if (in != Place::message) return;
-  prefix_->end_message_data();
+  prefix_->end(PrefixChain::End::message_data);
   if (member.place == Place::text || member.place == Place::content || member.place == Place::text_tree)
-    prefix_->begin_member(member.key);
+    prefix_->begin(PrefixChain::Begin::member, member.key);
 }
 
 /// A key of the outermost object may come again; its earlier value is then void.
@@ -94,21 +95,21 @@ void RequestReader::begin_outermost(const RequestMember& member) {
     case Place::options:
       sampling_ = {};
       if (const auto* const adapter = members_->find(Place::options, "adapter_id"); prefix_ && adapter != nullptr)
-        prefix_->forget_seed(adapter);
+        prefix_->forget(adapter);
       return;
     case Place::sampling_params:
       nested_sampling_ = {};
       return;
     case Place::stream_options:
-      stream_options_ = true;
-      usage_requested_ = false;
+      said_.stream_options = true;
+      said_.usage_requested = false;
       return;
     case Place::timings_per_token:
-      token_timings_ = true;
+      said_.token_timings = true;
       return;
     case Place::tools:
-      tools_ = false;
-      tool_bytes_ = 0;
+      said_.tools = false;
+      said_.tool_bytes = 0;
       break;
     case Place::messages:
     case Place::input:
@@ -135,7 +136,7 @@ void RequestReader::begin_source(const RequestMember& member) {
   if (prefix_ && (asks || from_ == From::input_ids))
     prefix_->begin_chain(&member, messages ? PrefixChain::Of::messages : PrefixChain::Of::text);
   else if (prefix_)
-    prefix_->begin_seed(&member, member.key);
+    prefix_->begin(PrefixChain::Begin::seed, member.key, &member);
   opening_.begin(asks && messages                ? Opening::Of::messages
                  : asks || from_ == From::system ? Opening::Of::text
                                                  : Opening::Of::nothing);
@@ -161,7 +162,7 @@ void RequestReader::read_name(std::string_view piece, bool last) {
 }
 
 void RequestReader::read_key(Place in, std::string_view piece) {
-  if (in == Place::tool_tree) tool_bytes_ += piece.size();
+  if (in == Place::tool_tree) said_.tool_bytes += piece.size();
   if (in == Place::tool_tree || in == Place::text_tree) return read(piece);
   if (prefix_) prefix_->add(piece);
 }
@@ -178,10 +179,10 @@ void RequestReader::forget(Place place) {
     case Place::stream:
       return stream_.reset();
     case Place::store:
-      stores_ = true;
+      said_.stores = true;
       return;
     case Place::include_usage:
-      usage_requested_ = false;
+      said_.usage_requested = false;
       return;
     case Place::max_tokens:
       return sampling().max_tokens.reset();
@@ -226,7 +227,7 @@ RequestReader::Place RequestReader::begin_object(Place place) {
       ++source().elements;
       return Place::prompt;
     case Place::stored_context:
-      stored_context_ = true;
+      said_.stored_context = true;
       return place;
     case Place::tool_choice:
       return begin_object(Place::seed_tree);
@@ -240,7 +241,7 @@ RequestReader::Place RequestReader::begin_object(Place place) {
       return place;
     case Place::part:
       part_has_text_ = false;
-      if (prefix_) prefix_->begin_part();
+      if (prefix_) prefix_->begin(PrefixChain::Begin::part);
       return place;
     case Place::prompt:
     case Place::stream_options:
@@ -256,20 +257,20 @@ RequestReader::Place RequestReader::begin_object(Place place) {
 void RequestReader::end_object(Place place, std::size_t size) {
   if (is_tree(place)) {
     const std::size_t commas = size > 0 ? size - 1 : 0;
-    if (place == Place::tool_tree) tool_bytes_ += 2 + commas;
+    if (place == Place::tool_tree) said_.tool_bytes += 2 + commas;
     if (prefix_) prefix_->add_structure("}", 1 + commas);
   }
   if (place == Place::part) {
     if (!part_has_text_) ++source().images;
-    if (prefix_) prefix_->end_part(!part_has_text_);
+    if (prefix_) prefix_->end(part_has_text_ ? PrefixChain::End::part_of_text : PrefixChain::End::picture);
     part_has_text_ = true;  // A part around this one has it in a member of text.
   }
   if (place == Place::message) {
     if (role_ == Opening::user) ++source().user_messages;
     opening_.end_message(role_);
-    if (prefix_) prefix_->end_message();
+    if (prefix_) prefix_->end(PrefixChain::End::message);
   }
-  if (depth() == 0) empty_ = size == 0;
+  if (depth() == 0) said_.empty = size == 0;
 }
 
 RequestReader::Place RequestReader::begin_array(Place place) {
@@ -314,8 +315,8 @@ void RequestReader::end_array(Place place, std::size_t size) {
   const std::size_t commas = size > 0 ? size - 1 : 0;
   if (prefix_) prefix_->add_structure("]", 1 + commas);
   if (place != Place::tool_tree) return;
-  tool_bytes_ += 2 + commas;
-  tools_ |= depth() == 1 && size > 0;
+  said_.tool_bytes += 2 + commas;
+  said_.tools |= depth() == 1 && size > 0;
 }
 
 /// True for the places of strings that are read as text and nothing else.
@@ -348,7 +349,7 @@ void RequestReader::string(std::string_view piece, bool last) {
       if (prefix_) prefix_->add_label(member().key, piece, last);
       return;
     case Place::stored_context:
-      stored_context_ = true;
+      said_.stored_context = true;
       return;
     case Place::whole_prompt:
     case Place::whole_prompt_if:
@@ -376,7 +377,7 @@ void RequestReader::string(std::string_view piece, bool last) {
       if (last) ++source().elements;
       break;
     case Place::tool_tree:
-      tool_bytes_ += piece.size() + (last ? 2 : 0);
+      said_.tool_bytes += piece.size() + (last ? 2 : 0);
       break;
     default:
       if (!is_text(place)) return;
@@ -392,10 +393,10 @@ void RequestReader::string(std::string_view piece, bool last) {
 
 void RequestReader::end_in_prefix(Place place) {
   if (is_tree(place)) return prefix_->add_structure("\"", 2);
-  prefix_->end_text();
+  prefix_->end(PrefixChain::End::text);
   if (place != Place::input) return;
   prefix_->add_label("role", Opening::user, true);
-  prefix_->end_message();
+  prefix_->end(PrefixChain::End::message);
 }
 
 void RequestReader::read_in_prefix(Place place, std::string_view piece, bool last) {
@@ -404,7 +405,7 @@ void RequestReader::read_in_prefix(Place place, std::string_view piece, bool las
     if (last) prefix_->add_structure("\"", 2);
   } else if (open_place() == Place::part) {
     prefix_->add_id(piece);
-    if (last) prefix_->end_text();
+    if (last) prefix_->end(PrefixChain::End::text);
   } else {
     prefix_->add_label(member().key, piece, last);
   }
@@ -418,16 +419,13 @@ void RequestReader::read_tool_choice(std::string_view piece, bool last) {
   if (tool_choice_ == none)
     prefix_->add_id(none);
   else
-    prefix_->forget_seed(&member());
+    prefix_->forget(&member());
 }
 
 /// A longer number is known by its first digits alone, and they would not tell two prompts apart.
 void RequestReader::number_in_prefix(std::string_view text, double value, std::size_t bytes) {
   no_prefix_ |= bytes > NumberText::longest;
-  if (text.empty())
-    prefix_->number(value, bytes);
-  else
-    prefix_->number(text);
+  prefix_->number(text, value, bytes);
 }
 
 void RequestReader::number(double value, std::size_t bytes) {
@@ -472,7 +470,7 @@ void RequestReader::number(double value, std::size_t bytes) {
       if (prefix_) prefix_->token_id(value);
       break;
     case Place::tool_tree:
-      tool_bytes_ += bytes;
+      said_.tool_bytes += bytes;
       [[fallthrough]];
     case Place::text_tree:
     case Place::seed_tree:
@@ -490,10 +488,10 @@ void RequestReader::boolean(bool value) {
       stream_ = value;
       break;
     case Place::store:
-      stores_ = value;
+      said_.stores = value;
       break;
     case Place::include_usage:
-      usage_requested_ = value;
+      said_.usage_requested = value;
       break;
     case Place::whole_prompt:
     case Place::logprob_start:
@@ -509,7 +507,7 @@ void RequestReader::boolean(bool value) {
       sampling().do_sample = value;
       break;
     case Place::tool_tree:
-      tool_bytes_ += value ? 4 : 5;
+      said_.tool_bytes += value ? 4 : 5;
       [[fallthrough]];
     case Place::text_tree:
     case Place::seed_tree:
@@ -523,14 +521,13 @@ void RequestReader::boolean(bool value) {
 
 void RequestReader::null() {
   const Place place = value_place();
-  if (place == Place::tool_tree) tool_bytes_ += 4;
+  if (place == Place::tool_tree) said_.tool_bytes += 4;
   if (!prefix_ || place == Place::ignored) return;
   if (is_tree(open_place()) || place == Place::data_tree || place == Place::text_tree) {
     prefix_->add_structure("n", 4);
   } else if (depth() == 1 || open_place() == Place::options) {
     // As if it were not there.
-    if (is_unknown(member())) return prefix_->forget_unknown_seed();
-    prefix_->forget_seed(&member());
+    prefix_->forget(is_unknown(member()) ? nullptr : &member());
   }
 }
 

@@ -32,6 +32,12 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   /// See RequestInspector::take_prefix. Call it last, and only for a whole document.
   std::shared_ptr<const PromptPrefix> take_prefix(std::uint64_t seed);
 
+ private:
+  template <class>
+  friend class JsonParser;
+  friend class Walker<RequestReader, RequestMember>;
+  using From = RequestSource;
+
   // Hides the name of Walker's.
   void key(std::string_view name) {
     if (depth() == 1) models_named_ += is_model(name) ? 1 : 0;
@@ -41,7 +47,6 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   // Walker calls these.
   const RequestMember* find(Place in, std::string_view key);
   void begin_member(Place in, const RequestMember& member);
-  Place ignore_prefix();
   Place begin_object(Place place);
   Place begin_array(Place place);
   void end_object(Place place, std::size_t size);
@@ -61,9 +66,6 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   void number(double value, std::size_t bytes);
   void boolean(bool value);
   void null();
-
- private:
-  using From = RequestSource;
 
   /// The content of an outermost member, kept apart so that the last of duplicates counts.
   struct Source {
@@ -89,6 +91,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   void read_tool_choice(std::string_view piece, bool last);
   void begin_source(const RequestMember& member);
   void forget(Place place);
+  Place ignore_prefix();
   void read(std::string_view text);
   void begin_name(NamedBy by);
   void read_name(std::string_view piece, bool last);
@@ -112,15 +115,14 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   std::string model_;
   std::uint32_t models_named_ = 0;  // Counts the members that some reader could take for it.
   std::optional<bool> stream_;
-  bool stream_options_ = false;
-  bool usage_requested_ = false;
-  bool token_timings_ = false;
-  bool stores_ = true;
-  bool stored_context_ = false;
   bool no_prefix_ = false;  // The engine looks at no beginning of the prompt in its cache.
-  bool tools_ = false;
-  bool empty_ = false;
-  std::uint64_t tool_bytes_ = 0;
+  /// Members of RequestFacts, as far as they have come.
+  struct Said {
+    bool stream_options = false, usage_requested = false, token_timings = false;
+    bool stores = true, stored_context = false, tools = false, empty = false;
+    std::uint64_t tool_bytes = 0;
+  };
+  Said said_;
   NamedBy naming_ = NamedBy::nothing;  // The value that comes now is such a name.
   SipHash name_{name_key};             // What has come of it.
   Names names_{};

@@ -34,7 +34,7 @@ void RequestReader::tell_conversation(RequestFacts& facts) const {
 
 std::shared_ptr<const PromptPrefix> RequestReader::take_prefix(std::uint64_t seed) {
   if (!prefix_ || prefix_->chain_member() == nullptr) return nullptr;
-  if (no_prefix_ || stored_context_) return nullptr;
+  if (no_prefix_ || said_.stored_context) return nullptr;
   if (model_.size() == longest_model) return nullptr;  // Other models may begin so, too.
   if (sources_[static_cast<std::size_t>(From::context)].token_ids > 0) return nullptr;
   const Dialect& dialect = dialect_of(api_by_members());
@@ -56,15 +56,15 @@ void RequestReader::fill(RequestFacts& facts) const {
   facts.stream = streams == Streams::always || (streams != Streams::never && asked);
   facts.model = model_.substr(0, model_.size() - cut_at_end(model_));
   facts.model_twice = models_named_ > 1;
-  facts.tools = tools_;
-  facts.stored_context = stored_context_;
-  facts.stores = stores_;
+  facts.tools = said_.tools;
+  facts.stored_context = said_.stored_context;
+  facts.stores = said_.stores;
   if (names_ != Names{}) facts.names = names_;
-  facts.usage_requested = usage_requested_;
-  facts.stream_options = stream_options_;
-  facts.token_timings = token_timings_;
-  facts.empty_object = empty_;
-  facts.text.tool_bytes = tool_bytes_;
+  facts.usage_requested = said_.usage_requested;
+  facts.stream_options = said_.stream_options;
+  facts.token_timings = said_.token_timings;
+  facts.empty_object = said_.empty;
+  facts.text.tool_bytes = said_.tool_bytes;
 
   std::uint64_t prompts = 0;
   std::uint64_t token_ids = 0;
@@ -81,7 +81,7 @@ void RequestReader::fill(RequestFacts& facts) const {
   }
   if (token_ids > 0) facts.prompt_token_ids = token_ids;
   // Ollama's context has earlier turns, as ids.
-  if (stored_context_ || sources_[static_cast<std::size_t>(From::context)].token_ids > 0) facts.user_messages = 0;
+  if (said_.stored_context || sources_[static_cast<std::size_t>(From::context)].token_ids > 0) facts.user_messages = 0;
   if (facts.user_messages > 0 && token_ids == 0) tell_conversation(facts);
 
   const Sampling& sampling = dialect.has_sampling_params ? nested_sampling_ : sampling_;

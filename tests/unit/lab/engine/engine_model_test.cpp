@@ -64,8 +64,8 @@ TEST(EngineModel, OneRequestTakesAPrefillStepAndOneDecodeStepAToken) {
   EXPECT_THAT(run_dry(engine),
               ElementsAre(Seen{nanoseconds(1'100'000), {7, 1, false}}, Seen{nanoseconds(2'120'100), {7, 2, false}},
                           Seen{nanoseconds(3'140'300), {7, 3, true}}));
-  EXPECT_EQ(engine.kv_reserved(), 0u);
-  EXPECT_EQ(engine.kv_resident(), 0u);
+  EXPECT_EQ(engine.occupancy().kv_reserved, 0u);
+  EXPECT_EQ(engine.occupancy().kv_resident, 0u);
 }
 
 TEST(EngineModel, RefusesWhatCanNeverRun) {
@@ -74,20 +74,20 @@ TEST(EngineModel, RefusesWhatCanNeverRun) {
   for (const Sequence& never : {Sequence{1, 0, 5}, {2, 5, 0}, {3, 60, 41}, {4, 1, most}, {5, most, 1}}) {
     EXPECT_FALSE(engine.submit(never)) << never.id;
   }
-  EXPECT_EQ(engine.waiting(), 1u);
+  EXPECT_EQ(engine.occupancy().waiting, 1u);
 }
 
 TEST(EngineModel, ALongPromptIsPrefilledInPiecesWhileOthersDecode) {
   EngineModel engine = with(plain([](auto& s) { s.prefill_budget = 100; }), {{1, 50, 10}});
   ASSERT_TRUE(engine.begin_step());
-  EXPECT_EQ(engine.last_step_prefill_tokens(), 50u);
+  EXPECT_EQ(engine.last_step().prefill, 50u);
   engine.end_step();
   engine.submit({2, 250, 1});
   std::vector<std::uint64_t> pieces;
   for (int step = 0; step < 3; ++step) {
     ASSERT_TRUE(engine.begin_step());
-    pieces.push_back(engine.last_step_prefill_tokens());
-    EXPECT_EQ(engine.last_step_decode_tokens(), 1u);
+    pieces.push_back(engine.last_step().prefill);
+    EXPECT_EQ(engine.last_step().decode, 1u);
     const auto events = engine.end_step();
     EXPECT_EQ(events.size(), step == 2 ? 2u : 1u) << "decode goes on in every step";
   }
@@ -98,12 +98,12 @@ TEST(EngineModel, WhoDoesNotFitIntoMemoryWaits) {
   // The third would fit, but does not overtake.
   EngineModel engine = with(plain([](auto& s) { s.kv_tokens = 100; }), {{1, 60, 2}, {2, 60, 2}, {3, 10, 2}});
   engine.begin_step();
-  EXPECT_EQ(engine.running(), 1u);
-  EXPECT_EQ(engine.waiting(), 2u);
+  EXPECT_EQ(engine.occupancy().running, 1u);
+  EXPECT_EQ(engine.occupancy().waiting, 2u);
   engine.end_step();
   step(engine);
   engine.begin_step();
-  EXPECT_EQ(engine.running(), 2u);
+  EXPECT_EQ(engine.occupancy().running, 2u);
   engine.end_step();
 }
 
@@ -116,7 +116,7 @@ TEST(EngineModel, AbortFreesMemoryAndPlaceAtOnce) {
     EngineModel engine = with(plain(alone), {{1, 10, 100}, {2, 10, 1}, {3, 10, 1}});
     engine.begin_step();
     EXPECT_TRUE(engine.abort(1));
-    EXPECT_EQ(engine.kv_reserved(), 0u);
+    EXPECT_EQ(engine.occupancy().kv_reserved, 0u);
     EXPECT_THAT(engine.end_step(), IsEmpty()) << "a step under way yields nothing for who has left";
     EXPECT_TRUE(engine.abort(2)) << "waiting";
     EXPECT_FALSE(engine.abort(2));
@@ -141,7 +141,7 @@ TEST(EngineModel, AStaticBatchEndsBeforeTheNextBegins) {
     std::vector<SequenceId> ids;
     for (const TokenEvent& e : engine.end_step()) ids.push_back(e.id);
     steps.push_back(ids);
-    reserved.push_back(engine.kv_reserved());
+    reserved.push_back(engine.occupancy().kv_reserved);
   }
   EXPECT_THAT(steps, ElementsAre(ElementsAre(1, 2), ElementsAre(2), ElementsAre(2), ElementsAre(3)));
   EXPECT_THAT(reserved, ElementsAre(24, 24, 0, 0)) << "a finished sequence keeps its memory until its batch ends";
@@ -267,8 +267,8 @@ TEST(EngineModel, TheDefaultsResembleAMidRangeGpu) {
   do {
     if (decode) engine.end_step();
     decode = engine.begin_step();
-  } while (engine.last_step_prefill_tokens() > 0);
-  ASSERT_EQ(engine.last_step_decode_tokens(), 8u);
+  } while (engine.last_step().prefill > 0);
+  ASSERT_EQ(engine.last_step().decode, 8u);
   EXPECT_GT(*decode, nanoseconds(18'000'000));
   EXPECT_LT(*decode, nanoseconds(22'000'000));
 }
@@ -303,11 +303,11 @@ TEST_P(EngineModelAtRandom, LosesAndInventsNothing) {
       ASSERT_EQ(engine.abort(id), unfinished);
       if (unfinished) aborted[id] = true;
     }
-    ASSERT_LE(engine.kv_reserved(), s.kv_tokens);
-    ASSERT_LE(engine.kv_resident(), engine.kv_reserved());
-    ASSERT_LE(engine.running(), s.max_batch);
+    ASSERT_LE(engine.occupancy().kv_reserved, s.kv_tokens);
+    ASSERT_LE(engine.occupancy().kv_resident, engine.occupancy().kv_reserved);
+    ASSERT_LE(engine.occupancy().running, s.max_batch);
     if (batching == Batching::continuous) {
-      ASSERT_LE(engine.last_step_prefill_tokens() + engine.last_step_decode_tokens(), s.prefill_budget);
+      ASSERT_LE(engine.last_step().prefill + engine.last_step().decode, s.prefill_budget);
     }
     if (!stepping) continue;
     for (const TokenEvent& e : engine.end_step()) {
@@ -326,10 +326,10 @@ TEST_P(EngineModelAtRandom, LosesAndInventsNothing) {
   for (const auto& [id, q] : submitted) {
     EXPECT_TRUE(aborted[id] || produced[id] == q.output_tokens) << "sequence " << id;
   }
-  EXPECT_EQ(engine.kv_reserved(), 0u);
-  EXPECT_EQ(engine.kv_resident(), 0u);
-  EXPECT_EQ(engine.waiting(), 0u);
-  EXPECT_EQ(engine.running(), 0u);
+  EXPECT_EQ(engine.occupancy().kv_reserved, 0u);
+  EXPECT_EQ(engine.occupancy().kv_resident, 0u);
+  EXPECT_EQ(engine.occupancy().waiting, 0u);
+  EXPECT_EQ(engine.occupancy().running, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, EngineModelAtRandom,

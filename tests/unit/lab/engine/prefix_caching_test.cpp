@@ -145,7 +145,7 @@ TEST(EnginePrefix, ThatWasAbortedBeforeItsFirstStepEndedIsNotKept) {
   engine.end_step();
   engine.submit({2, 65, 2, blocks});
   engine.begin_step();
-  EXPECT_EQ(engine.last_step_prefill_tokens(), 65u);
+  EXPECT_EQ(engine.last_step().prefill, 65u);
 }
 
 TEST(EnginePrefix, IsFoundAsSoonAsItIsComputedAndNotBefore) {
@@ -155,7 +155,6 @@ TEST(EnginePrefix, IsFoundAsSoonAsItIsComputedAndNotBefore) {
   const Sequence first{1, 300, 50, blocks_of(300, 200, 1)}, sibling{2, 300, 50, blocks_of(300, 200, 2)};
   engine.submit(first);
   std::vector<std::uint64_t> found{engine.cached(sibling)};
-  EXPECT_EQ(engine.cached_or_coming(sibling), 192u);
   for (int step = 0; step < 3; ++step) {
     engine.begin_step();
     engine.end_step();
@@ -177,15 +176,15 @@ TEST(EnginePrefix, GoesOnInTheAnswerButForItsLastToken) {
 TEST(EnginePrefix, SharedByRunningSequencesTakesMemoryOnce) {
   EngineModel engine(caching(PrefixCaching::blocks, 1'600), 1);
   run(engine, {1, 800, 16, blocks_of(800, 800, 1)});
-  EXPECT_EQ(engine.kv_reserved(), 0u) << "memory of earlier sequences is free";
+  EXPECT_EQ(engine.occupancy().kv_reserved, 0u) << "memory of earlier sequences is free";
   for (SequenceId id = 2; id <= 5; ++id) engine.submit({id, 960, 32, blocks_of(960, 800, id)});
   engine.begin_step();
-  EXPECT_EQ(engine.running(), 4u);
-  EXPECT_EQ(engine.kv_reserved(), 800 + 4 * (160 + 32u));
+  EXPECT_EQ(engine.occupancy().running, 4u);
+  EXPECT_EQ(engine.occupancy().kv_reserved, 800 + 4 * (160 + 32u));
   engine.end_step();
   engine.submit({6, 32, 17});
   engine.begin_step();
-  EXPECT_EQ(engine.waiting(), 1u) << "3 blocks are left, and it needs 4";
+  EXPECT_EQ(engine.occupancy().waiting, 1u) << "3 blocks are left, and it needs 4";
   engine.end_step();
 }
 
@@ -219,7 +218,7 @@ TEST(EnginePrefix, IsForgottenInAFlushAlsoByThoseWhoUseIt) {
     EXPECT_EQ(engine.cached(again), 0u);
     while (engine.begin_step()) engine.end_step();
     EXPECT_EQ(engine.cached(again), 0u);
-    EXPECT_EQ(engine.kv_reserved(), 0u);
+    EXPECT_EQ(engine.occupancy().kv_reserved, 0u);
     run(engine, again);
     EXPECT_EQ(engine.cached(sequence), 304u);
   }
@@ -282,7 +281,7 @@ class RandomEngine {
   void run_dry() {
     while (engine_.begin_step()) end_step();
     EXPECT_TRUE(in_model_.empty());
-    EXPECT_EQ(engine_.kv_reserved(), 0u);
+    EXPECT_EQ(engine_.occupancy().kv_reserved, 0u);
   }
 
  private:
@@ -296,7 +295,7 @@ class RandomEngine {
     if (engine_.submit(sequence)) in_model_[sequence.id] = sequence;
   }
   void end_step() {
-    EXPECT_LE(engine_.kv_reserved(), engine_.settings().kv_tokens);
+    EXPECT_LE(engine_.occupancy().kv_reserved, engine_.settings().kv_tokens);
     // A prompt that is aborted before its first token may be there in part.
     const auto events = engine_.end_step();
     for (const auto& [id, sequence] : in_model_) {
@@ -315,7 +314,7 @@ class RandomEngine {
       computed_.insert(sequence.blocks.begin(), sequence.blocks.begin() + static_cast<std::ptrdiff_t>(full));
       if (event.last) in_model_.erase(event.id);
     }
-    EXPECT_LE(engine_.kv_reserved(), engine_.settings().kv_tokens);
+    EXPECT_LE(engine_.occupancy().kv_reserved, engine_.settings().kv_tokens);
   }
 
   EngineModel engine_;

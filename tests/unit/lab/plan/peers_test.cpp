@@ -158,7 +158,7 @@ class Outlooks : public testing::Test {
   void expect_truth() {
     const double foretold = outlook().sum_of_times(), from = now();
     const auto standing = engine().model().standing().size();
-    const std::size_t ending = engine().model().running() + engine().model().waiting() - standing;
+    const std::size_t ending = engine().model().occupancy().running + engine().model().occupancy().waiting - standing;
     const double step_ends = engine().step_ends();
     sum_of_ends_ = 0;
     ended_ = 0;

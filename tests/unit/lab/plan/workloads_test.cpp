@@ -120,9 +120,9 @@ TEST(Simulation, ATurnComesWhenItsParentIsOverAndItsUserHasThought) {
       cached += served.cached_tokens;
       if (!request.parent) continue;
       const Served& parent = results.requests[*request.parent];
-      const double answered = parent.arrived + *parent.ttft +
-                              parent.tpot.value_or(0) *
-                                  static_cast<double>(workload.requests[*request.parent].output_tokens - 1);
+      const double answered =
+          parent.arrived + *parent.ttft +
+          parent.tpot.value_or(0) * static_cast<double>(workload.requests[*request.parent].output_tokens - 1);
       EXPECT_NEAR(served.arrived, answered + request.think, 1e-6);
     }
     EXPECT_EQ(sum(results.prefilled), workload.prompt_tokens - cached);
@@ -152,7 +152,7 @@ TEST(Simulation, GoesOnBehindANewWeir) {
     setup.prefix_aware = true;
     Simulation simulation(setup);
     std::uint32_t before = 0, after = 0;
-    simulation.at(60, [&] {
+    simulation.line().at(60, [&] {
       before = simulation.pool().figures().in_flight();
       simulation.restart_weir();
       after = simulation.pool().figures().in_flight();
@@ -182,28 +182,6 @@ TEST(Simulation, NotesReplicasThatHaveNothingWhileOthersHaveMore) {
   const double spread = idle_seconds();
   for (TracedRequest& request : workload.requests) request.session = 1;
   EXPECT_GT(idle_seconds(), 10 * spread) << "one replica has all of them";
-}
-
-TEST(Simulation, TellsWhatAnEngineHolds) {
-  const Workload workload = make_workload(Kind::hot_prefix, 1, mooncake);
-  plan::Setup setup = with(Peer::sticky);
-  setup.engines = workload.engines;
-  setup.probes = false;
-  Simulation simulation(setup);
-  std::size_t looked = 0;
-  std::uint64_t most = 0;
-  simulation.at(100, [&] {
-    for (std::size_t i = 0; i < workload.requests.size(); ++i) {
-      const std::uint64_t held = simulation.held(i, 0);
-      EXPECT_LE(held, simulation.held(i, 0, true));
-      EXPECT_LT(held, workload.requests[i].prompt_tokens);
-      most = std::max(most, held);
-      ++looked;
-    }
-  });
-  simulation.serve(workload.requests, 0.5 * workload.capacity);
-  EXPECT_EQ(looked, workload.requests.size());
-  EXPECT_GE(most, 3'000u);
 }
 
 }  // namespace
