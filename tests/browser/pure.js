@@ -1,6 +1,6 @@
 // Checks of the page's functions that need no document. Runs in the page; returns the names of the checks that failed.
-const [format, patch, series, order, sparkline, forest, requests, runbook, detail, dialogs, findings] = await Promise.all(
-  ["format", "patch", "series", "order", "sparkline", "forest", "requests", "runbook", "detail", "dialogs", "findings"].map((name) => import(`/page/${name}.js`)));
+const [format, live, charts, tables, forest, detail, dialogs] = await Promise.all(
+  ["format", "live", "charts", "tables", "forest", "detail", "dialogs"].map((name) => import(`/page/${name}.js`)));
 const failed = [];
 let count = 0;
 const same = (name, actual, expected) => {
@@ -34,16 +34,16 @@ for (const [target, change, result] of [
   [{ a: ["b"] }, { a: "c" }, { a: "c" }], [{ a: "c" }, { a: ["b"] }, { a: ["b"] }], [{ a: { b: "c" } }, { a: { b: "d", c: null } }, { a: { b: "d" } }],
   [{ a: [{ b: "c" }] }, { a: [1] }, { a: [1] }], [["a", "b"], ["c", "d"], ["c", "d"]], [{ a: "b" }, ["c"], ["c"]], [{ a: "foo" }, null, null],
   [{ a: "foo" }, "bar", "bar"], [{ e: null }, { a: 1 }, { e: null, a: 1 }], [[1, 2], { a: "b", c: null }, { a: "b" }], [{}, { a: { bb: { ccc: null } } }, { a: { bb: {} } }]])
-  same("merge " + JSON.stringify([target, change]), patch.merge(structuredClone(target), change), result);
+  same("merge " + JSON.stringify([target, change]), live.merge(structuredClone(target), change), result);
 // A name that is also a member of every object is a name like others.
-same("merge of __proto__", Object.keys(patch.merge({}, JSON.parse('{"constructor":{"a":1}}'))), ["constructor"]);
+same("merge of __proto__", Object.keys(live.merge({}, JSON.parse('{"constructor":{"a":1}}'))), ["constructor"]);
 
 // However a stream is cut, its events are the same.
 const stream = 'event: live\ndata: {"a":1}\n\n: still here\n\nevent: change\r\ndata: one\r\ndata:two\r\n\r\ndata: ü\n\nevent: lost\n\n';
-const whole = new patch.EventReader().push(stream);
+const whole = new live.EventReader().push(stream);
 same("events", whole, [{ event: "live", data: '{"a":1}' }, { event: "change", data: "one\ntwo" }, { event: "message", data: "ü" }]);
 for (let run = 0; run < 200; ++run) {
-  const reader = new patch.EventReader(), got = [];
+  const reader = new live.EventReader(), got = [];
   for (let at = 0; at < stream.length; ) {
     const length = 1 + random(9);
     got.push(...reader.push(stream.slice(at, at + length)));
@@ -54,7 +54,7 @@ for (let run = 0; run < 200; ++run) {
 
 // Series that are asked for bit by bit are the end of what weir has, as one list of it.
 for (let run = 0; run < 200; ++run) {
-  const truth = [], kept = new series.Series();
+  const truth = [], kept = new charts.Series();
   let asked = 0;
   for (let step = 0; step < 30; ++step) {
     for (let more = random(40); more >= 0; --more) truth.push(random(5) ? random(1000) : null);
@@ -70,7 +70,7 @@ for (let run = 0; run < 200; ++run) {
   kept.take({ serial: 3, end: "2026-11-26T10:00:00.000Z", replicas: { r: { f: [1, 2, 3] } } });
   same("a weir that began anew", kept.values("replicas", "r", "f"), at > 3 ? [1, 2, 3] : kept.values("replicas", "r", "f"));
 }
-const grown = new series.Series();
+const grown = new charts.Series();
 grown.take({ serial: 100, end: "", replicas: { r: { f: [1, 2] } } });
 grown.take({ serial: 100, end: "", replicas: { r: { f: [8, 9, 1, 2] } } });
 same("a longer list of the same second", grown.values("replicas", "r", "f"), [8, 9, 1, 2]);
@@ -82,26 +82,26 @@ for (let run = 0; run < 200; ++run) {
   const rows = Array.from({ length: 12 }, (unused, i) => ({ id: "r" + i, bad: random(4), value: random(4) ? random(5) : null }));
   const mixed = [...rows].sort(() => random(3) - 1);
   for (const by of [null, column]) for (const reversed of [false, true]) {
-    const result = order.sorted(mixed, by, reversed);
-    same("one order", result.map((row) => row.id), order.sorted(rows, by, reversed).map((row) => row.id));
+    const result = format.sorted(mixed, by, reversed);
+    same("one order", result.map((row) => row.id), format.sorted(rows, by, reversed).map((row) => row.id));
     if (!by) continue;
     const known = result.filter((row) => row.value !== null);
     same("unknown last", result.slice(0, known.length), known);
     for (let i = 1; i < known.length; ++i) same("descends", reversed ? known[i - 1].value <= known[i].value : known[i - 1].value >= known[i].value, true);
   }
 }
-same("natural names", ["gpu10", "gpu9", "gpu1"].sort(order.by_name), ["gpu1", "gpu9", "gpu10"]);
-const states = ["down", "ejected", "draining", "starting", "up"].map((state) => order.badness({ state }));
+same("natural names", ["gpu10", "gpu9", "gpu1"].sort(format.by_name), ["gpu1", "gpu9", "gpu10"]);
+const states = ["down", "ejected", "draining", "starting", "up"].map((state) => format.badness({ state }));
 same("badness", [...states].sort((a, b) => a - b), states);
-same("a finding is worse than a drain", order.badness({ state: "up" }, [{}]) < order.badness({ state: "draining" }), true);
-same("an unknown state is the worst", order.badness({ state: "new" }), 0);
-same("findings", order.sorted_findings({ a: { who: "a", severity: "warning", since: "2" }, b: { who: "b", severity: "critical", since: "1" }, c: { who: "c", severity: "warning", since: "3" } })
+same("a finding is worse than a drain", format.badness({ state: "up" }, [{}]) < format.badness({ state: "draining" }), true);
+same("an unknown state is the worst", format.badness({ state: "new" }), 0);
+same("findings", format.sorted_findings({ a: { who: "a", severity: "warning", since: "2" }, b: { who: "b", severity: "critical", since: "1" }, c: { who: "c", severity: "warning", since: "3" } })
   .map((one) => one.who), ["b", "c", "a"]);
-const fits = order.matcher("GPU -gpu1");
-same("matcher", [fits("gpu0 up"), fits("gpu1 up"), fits("cpu"), order.matcher("")("x"), order.matcher("-")("a-b")], [true, false, false, true, true]);
+const fits = format.matcher("GPU -gpu1");
+same("matcher", [fits("gpu0 up"), fits("gpu1 up"), fits("cpu"), format.matcher("")("x"), format.matcher("-")("a-b")], [true, false, false, true, true]);
 
-same("parts", sparkline.parts([1, 2, null, 4], 8, 4), [null, null, 2, 4]);
-same("parts of more", sparkline.parts([9, 1, 2, 3, 4], 4, 2), [2, 4]);
+same("parts", charts.parts([1, 2, null, 4], 8, 4), [null, null, 2, 4]);
+same("parts of more", charts.parts([9, 1, 2, 3, 4], 4, 2), [2, 4]);
 
 same("standing", forest.standing({ finding: "inconclusive", needs_s: 1800 }, 600), "no verdict yet, about 20m00s more");
 same("standing of a lean", forest.standing({ finding: "worse", needs_s: null }, 600), "leans worse; no verdict yet");
@@ -110,13 +110,13 @@ same("changes", [forest.change_text("stalls", -12), forest.change_text("ttft", 0
 same("reach", [forest.reach([]) > 0, forest.reach([{ margin: 0.1, estimate: 40 }]) <= 1], [true, true]);
 
 const request = { wait_s: 1, connect_s: 0, earlier_s: 2, prefill_s: 3, decode_s: 4, total_s: 11 };
-const line = requests.timeline(request);
+const line = tables.timeline(request);
 same("timeline", line.map(([phase, begin, length]) => [phase.name, begin, length]), [["earlier", 0, 2], ["wait", 2, 1], ["prefill", 3, 3], ["decode", 6, 4], ["rest", 10, 1]]);
-same("timeline of nothing", requests.timeline({}), []);
+same("timeline of nothing", tables.timeline({}), []);
 
 const book = "# Runbook\n\n## slow_replica\n\nLook.\n\n### deeper\n\ntext\n\n## flooding_key\n\nother";
-same("section", runbook.section(book, "slow_replica"), ["## slow_replica", "", "Look.", "", "### deeper", "", "text", ""]);
-same("no section", runbook.section(book, "nothing"), []);
+same("section", detail.section(book, "slow_replica"), ["## slow_replica", "", "Look.", "", "### deeper", "", "text", ""]);
+same("no section", detail.section(book, "nothing"), []);
 
 for (const [kind, id] of [["replica", "gpu0"], ["request", "a/b?c#d %2F@2026"], ["finding", "x:y (leaving)"]])
   same("address of " + id, detail.route_of(detail.address(kind, id)), { kind, id });
@@ -134,8 +134,8 @@ await turn();
 same("its answer", [dialog.open, answers.first, answers.second], [false, null, true]);
 
 const up = { state: "up" };
-same("all is well", findings.unnamed({ replicas: { a: up, b: { state: "draining" } }, pools: { chat: { failed_per_s: 0 } } }), []);
-same("what no rule names", findings.unnamed({ weir: { settings: { ok: false }, bypass: true }, replicas: { a: up, b: { state: "down" }, c: { state: "ejected" } }, pools: { chat: { failed_per_s: 0.1 } } }),
+same("all is well", detail.unnamed({ replicas: { a: up, b: { state: "draining" } }, pools: { chat: { failed_per_s: 0 } } }), []);
+same("what no rule names", detail.unnamed({ weir: { settings: { ok: false }, bypass: true }, replicas: { a: up, b: { state: "down" }, c: { state: "ejected" } }, pools: { chat: { failed_per_s: 0.1 } } }),
   ["the last reload failed", "bypass is on", "2 of 3 replicas are out", "requests of chat fail"]);
 
 return { failed, count };

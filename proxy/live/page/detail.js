@@ -1,11 +1,180 @@
-// One replica, pool, request or finding, in place of the lists.
+// What has happened, the latest first.
 import { Charts } from "./charts.js";
-import { by_id, element, put } from "./dom.js";
-import { age, between, clock, known, latency, percent, short, times, unknown, words } from "./format.js";
-import { event_list } from "./events.js";
-import { sentence_of } from "./replicas.js";
-import { request_grid, request_of, request_rows, show_request } from "./requests.js";
-import { section, show_markdown } from "./runbook.js";
+import { by_id, element, put, put_class } from "./dom.js";
+import { age, between, clock, known, latency, matcher, percent, short, sorted_findings, times, unknown, words } from "./format.js";
+import { request_grid, request_of, request_rows, sentence_of, show_request } from "./tables.js";
+
+const most = 1000, most_shown = 50;
+
+function line(event) {
+  const item = element(null, "li", "", "event " + event.level);
+  const time = element(item, "time", clock(event.time));
+  time.dateTime = event.time;
+  element(item, "b", event.level === "info" ? words(event.what) : event.level + ", " + words(event.what));
+  element(item, "span", event.text, "sentence");
+  item.filtered = [event.what, event.who, event.level, event.text].join(" ");
+  return item;
+}
+
+export class Events {
+  #known = new Map();
+  #filter = () => true;
+  #all = false;
+
+  clear() {
+    this.#known.clear();
+    by_id("event-list").replaceChildren();
+  }
+
+  /** Has all events that weir keeps be shown. */
+  show_all(events) {
+    this.#all = true;
+    this.take(events);
+  }
+
+  filter(text) {
+    this.#filter = matcher(text);
+    for (const item of this.#known.values()) item.hidden = !this.#filter(item.filtered);
+  }
+
+  /** Takes events that may be known, in any order. */
+  take(events) {
+    const list = by_id("event-list");
+    for (const event of [...events].sort((a, b) => a.seq - b.seq)) {
+      if (this.#known.has(event.seq)) continue;
+      const item = line(event);
+      item.hidden = !this.#filter(item.filtered);
+      item.seq = event.seq;
+      let before = list.firstElementChild;
+      while (before && before.seq > event.seq) before = before.nextElementSibling;
+      list.insertBefore(item, before);
+      this.#known.set(event.seq, item);
+    }
+    while (list.childElementCount > (this.#all ? most : most_shown)) {
+      this.#known.delete(list.lastElementChild.seq);
+      list.lastElementChild.remove();
+    }
+  }
+}
+
+export function event_list(parent, events) {
+  const list = element(parent, "ol", "", "events");
+  for (const event of [...events].sort((a, b) => b.seq - a.seq)) list.append(line(event));
+  return list;
+}
+
+// What is wrong, the worst first: what, who, since when, and where the runbook says what to do.
+
+/** Returns what the rows show to be wrong though no rule names it. */
+export function unnamed(document) {
+  const replicas = Object.values(document.replicas || {});
+  const out = replicas.filter((one) => one.state === "down" || one.state === "ejected").length;
+  const failing = Object.entries(document.pools || {}).filter(([, pool]) => pool.failed_per_s > 0).map(([name]) => name);
+  const weir = document.weir || {};
+  return [...(weir.settings?.ok === false ? ["the last reload failed"] : []), ...(weir.bypass ? ["bypass is on"] : []), ...(out ? [`${out} of ${replicas.length} replicas ${out === 1 ? "is" : "are"} out`] : []), ...failing.map((name) => `requests of ${name} fail`)];
+}
+
+export class Findings {
+  #rows = new Map();
+  #open;
+
+  /** `open(id)` shows the finding's section of the runbook. */
+  constructor(open) { this.#open = open; }
+
+  show(document) {
+    const list = by_id("finding-list");
+    const all = document.findings || {};
+    const present = sorted_findings(all);
+    const marked = unnamed(document);
+    put(by_id("findings-title"), present.length ? "Findings" : ["No findings", marked.join("; ")].filter(Boolean).join(", but "));
+    put_class(by_id("findings"), present.length ? "some" : marked.length ? "marked" : "none");
+    let at = list.firstElementChild;
+    const kept = new Set();
+    for (const finding of present) {
+      const id = finding.what + ":" + finding.who;
+      kept.add(id);
+      const row = this.#rows.get(id) ?? this.#make(id);
+      if (row.item === at) at = at.nextElementSibling;
+      else list.insertBefore(row.item, at);
+      put_class(row.item, "finding " + finding.severity);
+      put(row.severity, finding.severity);
+      put(row.what, words(finding.what));
+      put(row.since, "for " + age(between(finding.since, document.time)));
+      row.since.title = "since " + clock(finding.since);
+      put(row.text, finding.text);
+    }
+    for (const [id, row] of this.#rows) {
+      if (kept.has(id)) continue;
+      row.item.remove();
+      this.#rows.delete(id);
+    }
+  }
+
+  #make(id) {
+    const item = element(null, "li");
+    const row = { item };
+    row.severity = element(item, "span", "", "severity");
+    row.what = element(item, "b");
+    row.since = element(item, "span", "", "quiet");
+    row.text = element(item, "span", "", "sentence");
+    const button = element(item, "button", "What to do");
+    button.type = "button";
+    button.addEventListener("click", () => this.#open(id));
+    this.#rows.set(id, row);
+    return row;
+  }
+}
+
+// A section of the runbook, which weir serves beside the page.
+
+/** Returns the lines of the section whose heading has this anchor; an empty list if there is none. */
+export function section(markdown, anchor) {
+  const lines = markdown.split("\n");
+  const slug = (heading) => heading.toLowerCase().replace(/[^\w\- ]/g, "").trim().replaceAll(" ", "-");
+  const begin = lines.findIndex((line) => /^#+ /.test(line) && slug(line.replace(/^#+ /, "")) === anchor.toLowerCase());
+  if (begin < 0) return [];
+  const depth = lines[begin].match(/^#+/)[0].length;
+  const length = lines.slice(begin + 1).findIndex((line) => /^#+ /.test(line) && line.match(/^#+/)[0].length <= depth);
+  return lines.slice(begin, length < 0 ? undefined : begin + 1 + length);
+}
+
+/** Adds a line of text, in which `code` is code and a link its words. */
+function inline(parent, text) {
+  const plain = text.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").replaceAll("**", "");
+  plain.split("`").forEach((part, i) => { if (part) i % 2 ? element(parent, "code", part) : parent.append(part); });
+}
+
+/** Shows headings, paragraphs, lists and blocks of code. Tables stay as they are written. */
+export function show_markdown(parent, lines) {
+  let place = null, kind = "";
+  for (const line of lines) {
+    if (line.startsWith("```")) {
+      kind = kind === "code" ? "" : "code";
+      place = kind ? element(parent, "pre") : null;
+    } else if (kind === "code") {
+      place.append(line + "\n");
+    } else if (!line.trim()) {
+      place = null;
+      kind = "";
+    } else if (/^#+ /.test(line)) {
+      inline(element(parent, "h3"), line.replace(/^#+ /, ""));
+    } else if (line.startsWith("|")) {
+      if (kind !== "table") place = element(parent, "pre");
+      kind = "table";
+      place.append(line + "\n");
+    } else if (/^(- |\d+\. )/.test(line)) {
+      if (kind !== "list") element(parent, "ul", "", "prose");
+      kind = "list";
+      place = element(parent.lastElementChild, "li");
+      inline(place, line.replace(/^(- |\d+\. )/, ""));
+    } else {
+      if (!place) place = element(parent, "p");
+      inline(place, (place.childNodes.length ? " " : "") + line.trim());
+    }
+  }
+}
+
+// One replica, pool, request or finding, in place of the lists.
 
 /** "#replica/gpu0" is where a replica is shown, so that the browser's way back works and a link can be sent. */
 export const address = (kind, id) => "#" + kind + "/" + encodeURIComponent(id);

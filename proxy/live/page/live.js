@@ -1,7 +1,52 @@
+// The stream of /api/live: server-sent events, and the merge patches in them.
+
+const is_object = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Applies a JSON merge patch (RFC 7396) in place, and returns what is then the document. */
+export function merge(target, patch) {
+  if (!is_object(patch)) return patch;
+  const result = is_object(target) ? target : {};
+  for (const [name, value] of Object.entries(patch)) {
+    if (name === "__proto__") continue;
+    if (value === null) delete result[name];
+    else result[name] = merge(result[name], value);
+  }
+  return result;
+}
+
+/** Takes the text of an event stream apart as it comes, however it is cut. */
+export class EventReader {
+  #rest = "";
+  #event = "";
+  #data = [];
+
+  /** Returns the events that are whole now, as {event, data}. */
+  push(text) {
+    const lines = (this.#rest + text).split("\n");
+    this.#rest = lines.pop();
+    const events = [];
+    for (const ended of lines) {
+      const line = ended.endsWith("\r") ? ended.slice(0, -1) : ended;
+      if (line === "") {
+        if (this.#data.length) events.push({ event: this.#event || "message", data: this.#data.join("\n") });
+        this.#event = "";
+        this.#data = [];
+        continue;
+      }
+      const colon = line.indexOf(":");
+      if (colon === 0) continue;
+      const field = colon < 0 ? line : line.slice(0, colon);
+      const value = colon < 0 ? "" : line.slice(colon + (line[colon + 1] === " " ? 2 : 1));
+      if (field === "event") this.#event = value;
+      if (field === "data") this.#data.push(value);
+    }
+    return events;
+  }
+}
+
 // The connection to weir: the document of /api/live as its stream keeps it, and requests to other paths. It outlives
 // weir's restarts, and the times at which weir has no place for one more stream. It reads the stream by fetch(),
 // because an EventSource cannot send the token.
-import { EventReader, merge } from "./patch.js";
 
 /** A stream brings something each second. One that is silent for so long has broken without a word. */
 const silence_ms = 5000;
