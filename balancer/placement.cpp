@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "balancer/pool.hpp"
+
 namespace weir::balancer {
 
 Lease& Lease::operator=(Lease&& other) noexcept {
@@ -31,6 +33,10 @@ void Lease::lives() {
   if (owner_) entry_.streamed_tokens->shown.fetch_add(1, std::memory_order_relaxed);
 }
 
+void Lease::stalled() const {
+  if (owner_) owner_->stalled(entry_);
+}
+
 void Lease::leave_unread(bool unread) {
   entry_.was_unread = entry_.was_unread || unread;
   if (owner_ && std::exchange(entry_.unread, unread) != unread) owner_->leave_unread(entry_, unread);
@@ -39,7 +45,7 @@ void Lease::leave_unread(bool unread) {
 Concurrency Lease::end(const LeaseEnd& end, Moment now) {
   if (!owner_) return {};
   // The lease is empty before its pool can go; the lease may be the pool's last owner.
-  const std::shared_ptr<LeaseOwner> owner = std::move(owner_);
+  const std::shared_ptr<Pool> owner = std::move(owner_);
   return owner->end(std::move(entry_), end, now);
 }
 

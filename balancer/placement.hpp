@@ -89,21 +89,7 @@ struct LedgerEntry {
   Caller caller;
 };
 
-/// An owner grants leases: this is the pool as a lease sees it. It is thread-safe.
-class LeaseOwner : public std::enable_shared_from_this<LeaseOwner> {
- public:
-  /// Says that the request's first token came. Returns the output tokens that the lease holds in addition from now on.
-  virtual Tokens first_token(const LedgerEntry& entry, Moment now) = 0;
-  /// Says that the stream stands still between two tokens.
-  virtual void stalled(const LedgerEntry& entry) = 0;
-  /// Says whether the answer is left unread.
-  virtual void leave_unread(const LedgerEntry& entry, bool unread) = 0;
-  /// Takes the entry back.
-  virtual Concurrency end(LedgerEntry entry, const LeaseEnd& end, Moment now) = 0;
-
- protected:
-  ~LeaseOwner() = default;
-};
+class Pool;
 
 /// A lease is what a request owns while a replica works for it. It is taken in the same critical section as the choice.
 /// Whatever happens, its end gives back all that is left.
@@ -112,7 +98,7 @@ class LeaseOwner : public std::enable_shared_from_this<LeaseOwner> {
 class Lease {
  public:
   Lease() = default;
-  Lease(std::shared_ptr<LeaseOwner> owner, LedgerEntry entry) : owner_(std::move(owner)), entry_(std::move(entry)) {}
+  Lease(std::shared_ptr<Pool> owner, LedgerEntry entry) : owner_(std::move(owner)), entry_(std::move(entry)) {}
   Lease(Lease&& other) noexcept = default;
   Lease& operator=(Lease&& other) noexcept;
   /// A lease that is dropped without end() gives everything back at the pool's latest known time, as if the client had
@@ -153,9 +139,7 @@ class Lease {
   void lives();
   /// Says that no token has come for long, though the answer is read: evidence against the replica's side in a split
   /// pool.
-  void stalled() const {
-    if (owner_) owner_->stalled(entry_);
-  }
+  void stalled() const;
   /// Says whether the answer is left unread for a slow client: the replica owes it nothing meanwhile.
   void leave_unread(bool unread);
   /// Says that the replica's work is over. A request that ends before its first token by `replica_failed` leaves its
@@ -165,7 +149,7 @@ class Lease {
  private:
   void drop() noexcept;
 
-  std::shared_ptr<LeaseOwner> owner_;
+  std::shared_ptr<Pool> owner_;
   LedgerEntry entry_;
 };
 

@@ -80,7 +80,7 @@ class PoolFigures {
   PoolCore& core_;
 };
 
-class Pool final : public LeaseOwner {
+class Pool final : public std::enable_shared_from_this<Pool> {
  public:
   /// `seed` feeds ties and the random policies. Without a sink nobody waits.
   static std::shared_ptr<Pool> make(config::Policy policy, std::uint64_t seed, GrantSink* sink = nullptr);
@@ -123,10 +123,14 @@ class Pool final : public LeaseOwner {
  private:
   Pool(config::Policy policy, std::uint64_t seed, GrantSink* sink);
 
-  Tokens first_token(const LedgerEntry& entry, Moment now) override;
-  void stalled(const LedgerEntry& entry) override;
-  void leave_unread(const LedgerEntry& entry, bool unread) override;
-  Concurrency end(LedgerEntry entry, const LeaseEnd& end, Moment now) override;
+  // A lease tells what happens to its request.
+  friend class Lease;
+  /// Returns the output tokens that the lease holds in addition from now on.
+  Tokens first_token(const LedgerEntry& entry, Moment now);
+  void stalled(const LedgerEntry& entry);
+  void leave_unread(const LedgerEntry& entry, bool unread);
+  /// Takes the entry back.
+  Concurrency end(LedgerEntry entry, const LeaseEnd& end, Moment now);
 
   PoolCore core_;
   PoolHealth health_{core_};

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "balancer/policy/least_queued_tokens.hpp"
-#include "balancer/pool_state.hpp"
+#include "balancer/pool.hpp"
 
 namespace weir::balancer {
 namespace {

@@ -132,10 +132,7 @@ bool peers_fail(const ReplicaSet& replicas, const PoolReplica& replica, const Ca
   return any;
 }
 
-}  // namespace
-
-void PoolHealth::failed(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, bool may_eject,
-                        Moment now) {
+void failed(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, bool may_eject, Moment now) {
   Evidence& evidence = replica.evidence;
   // Requests that were there when it went out end as they can, and say nothing of the time after that.
   if (!replica.health.out()) evidence.showed(Sign::failed, caller, now);
@@ -146,7 +143,7 @@ void PoolHealth::failed(const ReplicaSet& replicas, PoolReplica& replica, const 
 }
 
 /// A replica is ejected once others have answered well what it had refused to two clients, or to the only one.
-void PoolHealth::outdone(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, Moment now) {
+void outdone(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, Moment now) {
   if (!replica.spec.health.eject || !replica.evidence.is_outdone(caller, now)) return;
   if (replicas.is_odd(replica, 0, Evidence::outdone_in_a_row, now) && replicas.may_eject())
     replica.health.odd_one_out("it answers 4xx where its peers answer the same requests well", now);
@@ -154,8 +151,7 @@ void PoolHealth::outdone(const ReplicaSet& replicas, PoolReplica& replica, const
 
 /// Returns true if an answer with nothing in it is the replica's fault: its peers give so much more on this topic that
 /// chance does not explain the row.
-bool PoolHealth::gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, bool may_eject,
-                              Moment now) {
+bool gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, bool may_eject, Moment now) {
   Evidence& evidence = replica.evidence;
   Evidence::Counts to_client, to_all;
   for (const PoolReplica& peer : replicas.peers_of(replica)) {
@@ -171,6 +167,8 @@ bool PoolHealth::gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, 
     replica.health.odd_one_out("its answers are empty where its peers' are not", now);
   return true;
 }
+
+}  // namespace
 
 void PoolHealth::report(const ReplicaKey& key, Sign sign, Moment now,
                         std::optional<std::chrono::duration<double>> full_for, const Caller& caller) {

@@ -117,12 +117,6 @@ class PoolHealth {
   std::optional<Moment> last_life(const ReplicaKey& replica, Moment now);
 
  private:
-  static void failed(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, bool may_eject,
-                     Moment now);
-  static void outdone(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, Moment now);
-  static bool gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, bool may_eject,
-                           Moment now);
-
   PoolCore& core_;
 };
 

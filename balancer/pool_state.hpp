@@ -39,7 +39,7 @@ class PoolState {
   static constexpr std::chrono::seconds reserve_after{5};
 
   /// `owner` is the owner of all leases. `seed` feeds ties and the random policies.
-  PoolState(LeaseOwner& owner, std::uint64_t seed) : owner_(owner), random_(seed) {}
+  PoolState(Pool& owner, std::uint64_t seed) : owner_(owner), random_(seed) {}
 
   PoolLimits limits;
   Moment latest = Moment::min();  ///< The latest time that any call gave. Calls may bring theirs out of order.
@@ -166,7 +166,7 @@ class PoolState {
   /// Ends the reservations whose request waits no more, or would not get the replica. Returns true if any ended.
   bool drop_reservations();
 
-  LeaseOwner& owner_;
+  Pool& owner_;
   policy::Random random_;
   config::Policy kind_ = config::Policy::least_queued_tokens;
   std::unique_ptr<policy::Policy> policy_;
@@ -202,7 +202,7 @@ class PoolState {
 /// The mutex of a pool, and what it guards.
 class PoolCore {
  public:
-  PoolCore(GrantSink* sink, LeaseOwner& owner, std::uint64_t seed) : sink_(sink), pool_(owner, seed) {}
+  PoolCore(GrantSink* sink, Pool& owner, std::uint64_t seed) : sink_(sink), pool_(owner, seed) {}
 
   bool has_sink() const { return sink_ != nullptr; }
 
