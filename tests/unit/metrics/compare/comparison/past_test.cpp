@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 
+#include "tests/draws.hpp"
 #include "tests/unit/metrics/compare/twin_samples.hpp"
 
 namespace weir::metrics::compare::comparison {
@@ -40,9 +41,7 @@ class Ring {
     }
   }
   /// Compares the samples that are held, with the past.
-  Comparison with_past() const {
-    return compare(last(), names_, past_ ? options() : options_);
-  }
+  Comparison with_past() const { return compare(last(), names_, past_ ? options() : options_); }
   Comparison without_past() const { return compare(last(), names_, options_); }
   /// Compares all samples that have come.
   Comparison of_all() const {
@@ -88,14 +87,14 @@ class Ring {
 struct Traffic {
   int minutes = 200;
   double per_minute = 6;
-  double factor = 1;           ///< Of b's times.
-  double drift = 0.03;         ///< Of a minute.
-  double faults = 0;           ///< A share of b's answers.
-  double dropped = 0;          ///< A share of the shadows' requests.
-  double not_mirrored = 0;     ///< A share of the primary's requests.
-  double longest_s = 5;        ///< An answer takes up to so long.
+  double factor = 1;        ///< Of b's times.
+  double drift = 0.03;      ///< Of a minute.
+  double faults = 0;        ///< A share of b's answers.
+  double dropped = 0;       ///< A share of the shadows' requests.
+  double not_mirrored = 0;  ///< A share of the primary's requests.
+  double longest_s = 5;     ///< An answer takes up to so long.
   bool control = false;
-  int candidate_from = 0;      ///< The minute from which on the candidate is sent requests.
+  int candidate_from = 0;  ///< The minute from which on the candidate is sent requests.
   int silence_from = -1, silence_to = -1;
   int candidate_until = 1 << 20;  ///< From this minute on the candidate is off; primary and control go on.
 };
@@ -273,7 +272,7 @@ struct Chance {
 
 TEST(Past, WithItTheLastSamplesGiveTheVerdictsOfAllWhateverTheirNumber) {
   int with_past = 0, without_equals = 0, looks = 0;
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= tests::draws(12, 60); ++seed) {
     SCOPED_TRACE(seed);
     const Chance chance(seed);
     TwinSamples samples = samples_of(chance.traffic, seed);
@@ -427,10 +426,9 @@ TEST(Past, OfADeclaredWindowOrOfAnotherWarmUpDoesNotCount) {
   Options options = ring.options();
   const auto held = ring.last();
   EXPECT_TRUE(compare(held, samples.names, options).held);
-  for (const auto& change : std::vector<void (*)(Options&)>{[](Options& one) { one.from_us = 70 * a_minute; },
-                                                            [](Options& one) { one.to_us = 90 * a_minute; },
-                                                            [](Options& one) { one.length_us = 10 * a_minute; },
-                                                            [](Options& one) { one.warm_up.seconds = 0; }}) {
+  for (const auto& change : std::vector<void (*)(Options&)>{
+           [](Options& one) { one.from_us = 70 * a_minute; }, [](Options& one) { one.to_us = 90 * a_minute; },
+           [](Options& one) { one.length_us = 10 * a_minute; }, [](Options& one) { one.warm_up.seconds = 0; }}) {
     Options other = options;
     change(other);
     EXPECT_FALSE(compare(held, samples.names, other).held);
