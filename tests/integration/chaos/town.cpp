@@ -41,7 +41,7 @@ void Town::Place::start() {
   peer->at_each_head([this](Exchange& exchange) { how.at_head(exchange); });
 }
 
-Town::Town(std::uint64_t seed) : seed_(seed), dice_(seed, "town") {
+Town::Town(std::uint64_t seed) : dice_(seed, "town") {
   constexpr std::size_t machines = 5, with_a_replica = 3;
   for (std::size_t i = 0; i < machines; ++i) {
     auto& place = places_.emplace_back(seed, "m" + std::to_string(i), i % 2 == 1);

@@ -73,7 +73,6 @@ class Town {
   void end_or_start_simulated();
   void start_simulated();
 
-  const std::uint64_t seed_;
   Dice dice_;
   const std::uint16_t admin_ = integration::free_port();
   std::list<Place> places_;

@@ -242,11 +242,7 @@ void Stage::expect_rest() {
     one.own.reset();
     expect_right_bytes(one, line_of(one));
   }
-  const auto quiet = [](const MetricsPage& page) {
-    return page.sum("weir_queued_tokens") == 0 && page.sum("weir_requests_in_flight") == 0 &&
-           page.sum("weir_requests_waiting") == 0;
-  };
-  expect_idle(weir_->metrics_when("empty books", quiet));
+  weir_->metrics_when("empty books", [](const MetricsPage& page) { return full_book(page).empty(); });
   expect_books(asked_.size());
   // Idle connections to replicas would be closed only in time.
   wishes_.limits["upstream_idle"] = "\"1ms\"";

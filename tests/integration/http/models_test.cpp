@@ -81,24 +81,6 @@ TEST(Models, AreTheReplicasOwnEntriesWholeAndEachOnce) {
   EXPECT_EQ(head.status, 200u);
 }
 
-TEST(Models, OfReplicasWithAndWithoutAKeyAreMergedForTheClient) {
-  ScriptedReplica open(lists(R"({"data":[{"id":"free"}]})"), Models::to_handler);
-  ScriptedReplica keyed(lists(R"({"data":[{"id":"paid"},{"id":"free","created":9}]})", "sk-client"),
-                        Models::to_handler);
-  ScriptedReplica refusing(lists("", "another"), Models::to_handler);
-  auto settings = any_model({&open, &keyed, &refusing});
-  settings.pools[0].replicas[2].more = {{"api_key", "\"sk-wrong\""}};
-  WeirUnderTest weir(settings);
-
-  weir.wait_until_said("replica 'r2' refuses the key that its api_key or api_key_file gives it");
-  models_when(weir, holds("free"));
-  const auto both = models_when(weir, holds("paid"), "Authorization: Bearer sk-client\r\n");
-  EXPECT_EQ(both.body, "{\"object\":\"list\",\"data\":[{\"id\":\"free\"},{\"id\":\"paid\"}]}\n");
-  const auto one = fetch(weir.port(), get("/v1/models"), "GET");
-  EXPECT_EQ(one.status, 200u);
-  EXPECT_EQ(one.body, "{\"object\":\"list\",\"data\":[{\"id\":\"free\"}]}\n");
-}
-
 TEST(Models, ThatAReplicaDoesNotTellInTimeAreLeftOut) {
   Event over;
   ScriptedReplica hangs(

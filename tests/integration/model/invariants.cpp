@@ -115,15 +115,8 @@ void books_are_empty(Stage& stage) {
   std::string full;
   const bool empty = Stage::look(
       [&] {
-        const auto metrics = stage.page().metrics;
-        for (const auto* const gauge : {"weir_queued_tokens", "weir_resident_tokens", "weir_requests_in_flight",
-                                        "weir_requests_waiting", "weir_oldest_unanswered_seconds",
-                                        "weir_buffer_memory_bytes", "weir_bypass", "weir_log_lines_dropped_total"}) {
-          const auto value = metrics.sum(gauge);
-          full = value == 0 ? "" : std::string(gauge) + " is " + std::to_string(value);
-          if (!full.empty()) return false;
-        }
-        return true;
+        full = full_book(stage.page().metrics);
+        return full.empty();
       },
       15s);
   if (!empty) throw Violation("I5: at rest " + full);

@@ -2,8 +2,9 @@
 // each step the invariants (invariants.hpp). A sequence that fails is made shorter, and printed so that it can be
 // played again.
 //
-// Usage: model [--seed N] [--seconds S]
+// Usage: model [--chaos] [--seed N] [--seconds S]
 //        model --replay 'STEP; STEP; ...' | --replay FILE
+//   --chaos    plays clients that misbehave at random in place of steps (chaos.hpp), and counts.
 //   --seed     1 if none is given. The scripts follow from it; what happens first depends on the machine, too.
 //   --seconds  60 if none are given: no sequence begins later.
 //   --replay   plays one script, and says after each step what it was.
@@ -20,6 +21,7 @@
 #include <map>
 #include <string_view>
 
+#include "tests/integration/chaos/chaos.hpp"
 #include "tests/integration/model/generation.hpp"
 #include "tests/integration/model/invariants.hpp"
 
@@ -139,7 +141,8 @@ bool read_number(std::string_view text, std::uint64_t& number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-constexpr auto usage = "usage: model [--seed N] [--seconds S] [--replay 'STEP; STEP' | --replay FILE] [--help]\n";
+constexpr auto usage =
+    "usage: model [--chaos] [--seed N] [--seconds S] [--replay 'STEP; STEP' | --replay FILE] [--help]\n";
 
 void help() {
   std::cout << usage << "A step is a verb and the numbers a and b, 0 if they are not given:\n";
@@ -155,7 +158,8 @@ int main(int argc, char** argv) {
   int none = 1;  // GoogleTest has a --help of its own.
   testing::InitGoogleTest(&none, argv);
   Numbers numbers;
-  for (int i = 1; i < argc; i += 2) {
+  const bool is_chaos = argc > 1 && argv[1] == std::string_view("--chaos");
+  for (int i = is_chaos ? 2 : 1; i < argc; i += 2) {
     const std::string_view name = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
     if (name == "--help") return help(), 0;
     const bool read = name == "--seed"      ? read_number(value, numbers.seed)
@@ -164,7 +168,7 @@ int main(int argc, char** argv) {
     if (!read) return std::cerr << usage, 2;
   }
   try {
-    return run(numbers);
+    return is_chaos ? !weir::chaos::every_count_is_exact(numbers.seed, numbers.seconds) : run(numbers);
   } catch (const std::exception& error) {
     std::cerr << "model: " << error.what() << '\n';
     return 2;

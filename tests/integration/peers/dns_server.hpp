@@ -22,8 +22,6 @@ class DnsServer {
   static constexpr std::string_view domain = "weir.test";
   /// `engines.weir.test` has these addresses from now on; none: there is no such name. Returns when it has read that.
   void answers(const std::vector<std::string_view>& addresses);
-  /// Ends the nameserver.
-  void stop() { process_.reset(); }
 
   /// As [discovery] nameserver has it.
   std::string address() const { return "\"127.0.0.1:" + std::to_string(port_) + "\""; }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <iostream>
+#include <span>
 #include <sstream>
 
 #include "tests/integration/peers/look.hpp"
@@ -20,8 +21,15 @@ void write_keys(std::ostream& out, Keys defaults, const Keys& wanted) {
   for (const auto& [key, value] : defaults) out << key << " = " << value << '\n';
 }
 
-constexpr std::array<std::string_view, 4> ledger_gauges{"weir_queued_tokens", "weir_resident_tokens",
-                                                        "weir_requests_in_flight", "weir_oldest_unanswered_seconds"};
+constexpr std::array<std::string_view, 8> gauges_at_rest{"weir_queued_tokens",
+                                                         "weir_resident_tokens",
+                                                         "weir_requests_in_flight",
+                                                         "weir_oldest_unanswered_seconds",
+                                                         "weir_requests_waiting",
+                                                         "weir_buffer_memory_bytes",
+                                                         "weir_bypass",
+                                                         "weir_log_lines_dropped_total"};
+constexpr auto ledger_gauges = std::span(gauges_at_rest).first<4>();
 
 }  // namespace
 
@@ -232,6 +240,12 @@ std::string member(const boost::json::object& object, std::string_view name) {
   const auto* value = object.if_contains(name);
   if (value == nullptr) return "absent";
   return value->is_string() ? std::string(value->get_string()) : boost::json::serialize(*value);
+}
+
+std::string full_book(const MetricsPage& page) {
+  for (const auto gauge : gauges_at_rest)
+    if (const auto value = page.sum(gauge); value != 0) return std::string(gauge) + " is " + std::to_string(value);
+  return "";
 }
 
 void expect_idle(const MetricsPage& page) {

@@ -132,6 +132,8 @@ std::string who_answers(const WeirUnderTest& weir);
 /// Returns a member as text: a string without its quotes, anything else as JSON; "absent" if it is missing.
 std::string member(const boost::json::object& object, std::string_view name);
 
+/// Returns a gauge that is not zero and is at rest, with its value; "" if there is none.
+std::string full_book(const MetricsPage& page);
 /// Fails the test unless every gauge of the ledger is zero, and shows which is not.
 void expect_idle(const MetricsPage& page);
 

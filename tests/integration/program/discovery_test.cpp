@@ -16,8 +16,6 @@
 namespace weir::integration {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
 using Names = std::set<std::string>;
 
 class Discovery : public testing::Test {
@@ -78,9 +76,9 @@ TEST_F(Discovery, EachAddressOfANameIsAReplicaThatComesAndGoesWithTheAnswers) {
 TEST_F(Discovery, WhereAnswersAreCompleteAMachineThatOneLacksDrainsThoughItServes) {
   for (const unsigned number : {1U, 2U}) machine(number);
   Event go_on;
-  machines[3] = std::make_unique<ScriptedReplica>(
-      [&](Exchange& exchange) { play_with_pause(exchange, vllm_chat(3), 1, go_on); },
-      ScriptedReplica::ModelsQuestion::answered_unseen, port, 3);
+  machines[3] =
+      std::make_unique<ScriptedReplica>([&](Exchange& exchange) { play_with_pause(exchange, vllm_chat(3), 1, go_on); },
+                                        ScriptedReplica::ModelsQuestion::answered_unseen, port, 3);
   dns.answers({"127.0.0.1", "127.0.0.2", "127.0.0.3"});
   auto complete = settings("100ms", {{"expand", "true"}});
   complete.discovery.insert({"complete", "true"});
@@ -101,20 +99,6 @@ TEST_F(Discovery, WhereAnswersAreCompleteAMachineThatOneLacksDrainsThoughItServe
   wait_for(weir, {"gpu-1", "gpu-2"});
 }
 
-TEST_F(Discovery, EachAddressOfAnAnswerIsTriedUntilOneTakesAConnection) {
-  machine(1);  // The machine listens on 127.0.0.1 alone, and ::1 stands first.
-  dns.answers({"::1", "127.0.0.1"});
-  auto wanted = settings("100ms", {});
-  wanted.limits["upstream_idle"] = "\"1ms\"";
-  WeirUnderTest weir(wanted);
-  machines[1]->wait_for_probes(1);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(who_answers(weir), "gpu");
-  const auto page = weir.metrics_after(3);
-  EXPECT_NE(page.state_of("gpu"), "down");
-  EXPECT_EQ(page.sum("weir_retries_total"), 0);
-  EXPECT_THAT(weir.output(), Not(HasSubstr("is down")));
-}
-
 TEST_F(Discovery, AReplicaWhoseNameHasNoAddressIsDownUntilItHasOne) {
   machine(1);
   dns.answers({});
@@ -125,22 +109,6 @@ TEST_F(Discovery, AReplicaWhoseNameHasNoAddressIsDownUntilItHasOne) {
   dns.answers({"127.0.0.1"});
   weir.metrics_when("the replica to be back", [](const MetricsPage& page) { return page.state_of("gpu") != "down"; });
   EXPECT_EQ(who_answers(weir), "gpu");
-}
-
-TEST_F(Discovery, ErrorsAndEmptyAnswersChangeNothing) {
-  for (const unsigned number : {1U, 2U}) machine(number);
-  dns.answers({"127.0.0.1", "127.0.0.2"});
-  WeirUnderTest weir(settings("100ms", {{"expand", "true"}}));
-  wait_for(weir, {"gpu-1", "gpu-2"});
-  dns.answers({});
-  weir.wait_until_said("cannot look up 'engines.weir.test': ");
-  dns.answers({"127.0.0.1", "127.0.0.2"});
-  weir.wait_until_said("'engines.weir.test' can be looked up again");
-  dns.stop();
-  weir.wait_until_said("cannot look up 'engines.weir.test': ", 2);
-  for (int i = 0; i < 4; ++i) EXPECT_THAT(who_answers(weir), HasSubstr("gpu-"));
-  EXPECT_EQ(in_use(weir.metrics()), (Names{"gpu-1", "gpu-2"}));
-  EXPECT_THAT(weir.output(), Not(HasSubstr("leaves")));
 }
 
 TEST_F(Discovery, AConnectionThatFailsLeadsToALookUpAtOnce) {

@@ -57,8 +57,8 @@ TEST(LabLoad, OverTlsDemandsACertificateOfAnAuthorityForTheHost) {
   const Bridge other(Bridge::Kind::tls_to_plain, replica.port(),
                      {.context = [](SSL_CTX& context) { show_certificate(context, "example"); }});
   const auto ask = [&](const Bridge& bridge, std::vector<std::string> more) {
-    more.insert(more.begin(), {"load", "--url", bridge.url(), "--requests", "8", "--concurrency", "2", "--output-tokens",
-                               "10", "--timeout", "20"});
+    more.insert(more.begin(), {"load", "--url", bridge.url(), "--requests", "8", "--concurrency", "2",
+                               "--output-tokens", "10", "--timeout", "20"});
     return run_lab(std::move(more));
   };
   const auto report = replica.folder() / "report.json", ca = std::filesystem::path(tls_file("ca.pem"));
@@ -141,16 +141,15 @@ TEST(LabLoad, ATurnComesWhenTheOneBeforeHasEndedAndItsUserHasThought) {
     std::string ids = "0";
     for (int i = 1; i < blocks; ++i) ids += "," + std::to_string(100 * (parent < 0 ? chat : 1) + i);
     return "{\"chat_id\":" + std::to_string(chat) + ",\"parent_chat_id\":" + std::to_string(parent) +
-           ",\"timestamp\":" + std::to_string(at) + ",\"think\":" + std::to_string(think) + ",\"input_length\":" +
-           std::to_string(16 * blocks) + ",\"output_length\":20,\"hash_ids\":[" + ids + "]}\n";
+           ",\"timestamp\":" + std::to_string(at) + ",\"think\":" + std::to_string(think) +
+           ",\"input_length\":" + std::to_string(16 * blocks) + ",\"output_length\":20,\"hash_ids\":[" + ids + "]}\n";
   };
   write_file(trace, line(1, -1, 0, 0, 20) + line(2, 1, 0.01, 0.2, 30) + line(3, 1, 0.02, 0, 30) +
                         line(4, -1, 0.1, 0, 10) + line(5, 2, 0.2, 0.1, 40));
   const auto done = load(replica, {"--trace", trace.string(), "--turns", "--log", log.string()});
   EXPECT_EQ(done.exit.code, 0) << done.output;
   std::map<std::string, json::object> truth;
-  for (const auto& told : lines_of(replica, 5))
-    truth[std::string(told.at("request_id").as_string())] = told;
+  for (const auto& told : lines_of(replica, 5)) truth[std::string(told.at("request_id").as_string())] = told;
   ASSERT_EQ(truth.size(), 5u) << done.output;
   const auto of = [&truth](int request, const char* key) {
     return number(truth.at("load-1-" + std::to_string(request)), key);
@@ -174,9 +173,9 @@ std::optional<double> cached_tokens(const SimulatedReplica& replica, const std::
   HttpClient client(replica.port());
   std::string text;
   for (int i = 0; i < 100; ++i) text += "river ";
-  const Response response = client.exchange(
-      post("/v1/chat/completions",
-           R"({"messages":[{"role":"user","content":")" + text + R"("}],"max_tokens":2)" + members + "}"));
+  const Response response =
+      client.exchange(post("/v1/chat/completions", R"({"messages":[{"role":"user","content":")" + text +
+                                                       R"("}],"max_tokens":2)" + members + "}"));
   EXPECT_EQ(response.status, 200u) << response.body;
   const auto usage = json::parse(response.body).at("usage").as_object();
   const auto* const details = usage.if_contains("prompt_tokens_details");
@@ -252,34 +251,6 @@ TEST(LabLoad, AKeyGoesOutAndIntoNoReport) {
       run_lab({"load", "--url", replica.url(), "--requests", "1", "--api-key-file", key, "--json", json, "--log", log});
   EXPECT_EQ(replica.only_request().head.field("authorization"), "Bearer planted-key");
   for (const auto& text : {done.output, read_file(json), read_file(log)}) EXPECT_THAT(text, Not(HasSubstr("planted")));
-}
-
-TEST(LabLoad, WrongOptionsGetASentence) {
-  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
-      {{"--preset", "llmperv"}, "llmperf"},
-      {{"--preset", "llmperf", "--prefill-cost"}, "--prefill-cost"},
-      {{"--prefill-cost", "--rate", "3"}, "--rate"},
-      {{"--prefill-cost", "--concurrency", "3"}, "--concurrency"},
-      {{"--input-range", "1,2"}, "--prefill-cost"},
-      {{"--batches", "--rate", "3"}, "--rate"},
-      {{"--price-in", "1", "--cost-per-hour", "1"}, "--cost-per-hour"},
-      {{"--prefill-cost", "--input-tokens", "3"}, "--input-tokens"},
-      {{"--trace", "x", "--shape", "rag"}, "--shape"},
-      {{"--trace", "x", "--output-stddev", "3"}, "--output-stddev"},
-      {{"--ignore-eos", "--api", "tgi"},
-       "TGI's API has no member that makes an answer go on behind its end; leave out"},
-      {{"--api-key-file", "/nowhere/at/all"}, "--api-key-file: \"/nowhere/at/all\": cannot read this file"},
-      {{"--api-key-file", WEIR_TEST_DATA "/traces/README.md"}, "the file holds something else"},
-      {{"--trace", "/nowhere/at/all"}, "cannot read the trace /nowhere/at/all"},
-      {{"--trace", WEIR_TEST_DATA "/traces/README.md"}, "line 1: expected the columns"},
-  };
-  for (const auto& [words, told] : wrong) {
-    std::vector<std::string> all{"load", "--url", "http://127.0.0.1:1", "--requests", "1"};
-    all.insert(all.end(), words.begin(), words.end());
-    const auto done = run_lab(all);
-    EXPECT_EQ(done.exit.code, 2) << done.output;
-    EXPECT_THAT(done.output, HasSubstr(told));
-  }
 }
 
 }  // namespace

@@ -60,46 +60,6 @@ TEST(LabSweep, AServiceThatIsNotThereIsTold) {
   EXPECT_THAT(done.output, AllOf(HasSubstr("requests failed (connect"), HasSubstr("nothing was measured")));
 }
 
-TEST(LabSweep, WrongOptionsGetASentence) {
-  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
-      {{"--concurrency", "1,x"}, "x"},
-      {{"--concurrency", "0,1"}, "0"},
-      {{"--html", "x.html"}, "--html needs a sweep"},
-      {{"--slo", "ttft=1"}, "--slo needs --users, or several rates"},
-      {{"--rate", "1,2", "--requests", "5"}, "each rate lasts a time, so it takes no --requests; give --duration"},
-      {{"--rate", "1,2", "--price-in", "2"}, "--price-in has no place in the report"},
-      {{"--rate", "1,2", "--preset", "llmperf"}, "loads of their own"},
-      {{"--rate", "1,0"}, "--rate"},
-      {{"--users", "5", "--concurrency", "5"}, "--users"},
-      {{"--think", "2s"}, "--users"},
-      {{"--users", "5", "--think", "2 parsecs"}, "--think: \"2 parsecs\" must be seconds, or a time such as"},
-      {{"--duration", "soon"}, "--duration: \"soon\" must be seconds, or a time such as"},
-      {{"--users", "5", "--slo", "ttft=soon"}, "such as ttft=1,tpot=0.05"},
-      {{"--duration", "0"}, "more than 0"},
-      {{"--shape", "ragg"}, "rag"},
-      {{"--runs", "3"}, "--concurrency"},
-      {{"--concurrency", "1,2", "--preset", "llmperf"}, "loads of their own"},
-      {{"--concurrency", "1,2", "--trace", WEIR_TEST_DATA "/traces/conv.csv"}, "it takes no --trace"},
-      {{"--concurrency", "1,2", "--cost-per-hour", "2"}, "--cost-per-hour has no place in the report"},
-      {{"--concurrency", "1,2", "--price-in", "2"}, "--price-in has no place in the report"},
-      {{"--users", "5", "--price-out", "2"}, "--price-out has no place in the report"},
-      {{"--concurrency", "1,2", "--duration", "5s"}, "so it takes no --duration; --runs says"},
-      {{"--concurrency", "5", "--runs", "2", "--requests", "5"}, "so it takes no --requests; --runs says"},
-      {{"--concurrency", "1,2", "--batches"}, "batch after batch in any case; leave out --batches"},
-      {{"--concurrency", "1,2", "--input-stddev", "5"}, "all alike, so it takes no --input-stddev; leave it out"},
-      {{"--concurrency", "5", "--runs", "1", "--output-stddev", "0"}, "all alike, so it takes no --output-stddev"},
-      {{"--users", "5", "--requests", "5"}, "so it takes no --requests; give --duration"},
-      {{"--users", "5", "--batches"}, "so it takes no --batches; leave it out"},
-  };
-  for (const auto& [words, told] : wrong) {
-    std::vector<std::string> all{"load", "--url", "http://127.0.0.1:1"};
-    all.insert(all.end(), words.begin(), words.end());
-    const auto done = run_lab(all);
-    EXPECT_EQ(done.exit.code, 2) << words[0] << ' ' << words[1] << ": " << done.output;
-    EXPECT_THAT(done.output, HasSubstr(told));
-  }
-}
-
 TEST(LabUsers, AreMeasuredOnceAllAreThere) {
   const FastReplica replica;
   const auto report = replica.folder() / "users.json";
@@ -123,9 +83,29 @@ TEST(LabRates, AreTriedOneAfterTheOther) {
   const FastReplica replica;
   const auto report = replica.folder() / "rates.json", page = replica.folder() / "rates.html",
              log = replica.folder() / "rates.jsonl";
-  const auto done = run_lab({"load", "--url", replica.url() + "/v1", "--rate", "40,20", "--arrivals", "constant", "--duration", "500ms",
-                             "--warm-up", "100ms", "--input-tokens", "50", "--output-tokens", "20", "--slo", "ttft=5",
-                             "--json", report, "--html", page, "--log", log});
+  const auto done = run_lab({"load",
+                             "--url",
+                             replica.url() + "/v1",
+                             "--rate",
+                             "40,20",
+                             "--arrivals",
+                             "constant",
+                             "--duration",
+                             "500ms",
+                             "--warm-up",
+                             "100ms",
+                             "--input-tokens",
+                             "50",
+                             "--output-tokens",
+                             "20",
+                             "--slo",
+                             "ttft=5",
+                             "--json",
+                             report,
+                             "--html",
+                             page,
+                             "--log",
+                             log});
   EXPECT_EQ(done.exit.code, 0) << done.output;
   EXPECT_THAT(done.output, HasSubstr("40 requests a second still meet the objective"));
   const auto read = json::parse(read_file(report));
@@ -253,13 +233,6 @@ TEST_F(LabExperiment, AReplicaThatIsNotThereIsToldAndTheOthersAreRun) {
                                  HasSubstr("answered no request (cannot resolve no-such-host.invalid")));
   const auto kept = read_file(replica_.folder() / "cards.results.jsonl");
   EXPECT_EQ(std::count(kept.begin(), kept.end(), '\n'), 4) << "what failed whole is not kept as done";
-}
-
-TEST_F(LabExperiment, ErrorsNameFileLineKeyAndValue) {
-  const auto file = written("repeet = 3\n");
-  const auto done = run_lab({"experiment", file});
-  EXPECT_EQ(done.exit.code, 2);
-  EXPECT_THAT(done.output, HasSubstr("cards.toml:3:1: repeet: unknown key; did you mean repeat?"));
 }
 
 TEST_F(LabExperiment, GoesOnAfterALineThatWasCut) {

@@ -1,12 +1,9 @@
 // The live API of a running weir: figures, events in the words of the log, the stream, findings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <boost/json.hpp>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "tests/integration/peers/keys_file.hpp"
 #include "tests/integration/peers/look.hpp"
@@ -33,8 +30,7 @@ TEST_F(LiveApi, ShowsRequestsAndWhoSentThem) {
   const auto alice = keys.add("alice");
   WeirUnderTest weir(keys.asked_by(with_admin(pool_of({&a}))));
   look_until("the first figures", [&] { return get_admin(admin, "/api/live").status == 200; });
-  for (int i = 0; i < 3; ++i)
-    EXPECT_EQ(fetch(weir.port(), post(chat, chat_body(), bearer(alice))).status, 200u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body(), bearer(alice))).status, 200u);
   EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 401u);
   json::value all;
   look_until("three requests in the figures", [&] {
@@ -117,6 +113,7 @@ TEST_F(LiveApi, AFindingIsInTheLogOnThePageAndInTheMetrics) {
   weir.wait_until_said("finding log_lines_lost: the request log loses lines, 1 so far: No space left on device");
   EXPECT_EQ(get("/api/live").at("findings").at("log_lines_lost:weir").at("severity").as_string(), "warning");
   EXPECT_EQ(weir.metrics().sum("weir_finding"), 1);
+  EXPECT_EQ(weir.metrics().sum("weir_log_lines_dropped_total"), 1);
 }
 
 TEST_F(LiveApi, ARequestThatWentElsewhereShowsEachAttempt) {
@@ -150,36 +147,27 @@ TEST_F(LiveApi, ARequestThatWentElsewhereShowsEachAttempt) {
   EXPECT_LE(tried[0].at("to_s").to_number<double>(), tried[1].at("from_s").to_number<double>());
 }
 
-/// A folder of its own, which ends with the object.
-struct Folder {
-  Folder() { std::filesystem::create_directories(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("weir-live-" + std::to_string(::getpid()));
-};
-
 TEST_F(LiveApi, AReportIsOneFileAndWeirWritesItselfWhenItHasNoReplica) {
-  Folder folder;
+  const TemporaryDirectory folder;
   auto replica = std::make_unique<ScriptedReplica>(plays());
   auto settings = with_admin(pool_of({replica.get()}));
-  settings.admin["reports"] = quoted(folder.path.string());
+  settings.admin["reports"] = quoted(folder.path().string());
   WeirUnderTest weir(settings);
   EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
   look_until("the first figures", [&] { return get_admin(admin, "/api/live").status == 200; });
-  const auto file = (folder.path / "asked.html").string();
+  const auto file = (folder.path() / "asked.html").string();
   const auto written = command({"report", "--last", "1m", "--output", file});
   EXPECT_EQ(written.exit.code, 0);
   EXPECT_EQ(written.output, file + "\n");
   EXPECT_EQ(std::filesystem::status(file).permissions(), std::filesystem::perms(0600));
-  std::stringstream html;
-  html << std::ifstream(file).rdbuf();
-  EXPECT_THAT(html.str(), HasSubstr("an operator asked for it"));
+  EXPECT_THAT(read_file(file), HasSubstr("an operator asked for it"));
   const auto data = command({"report", "--json", "--output", "-"});
   EXPECT_EQ(json::parse(data.output).at("live").at("replicas").at("r0").at("state").as_string(), "up");
   EXPECT_EQ(command({"report", "--last", "1h"}).exit.code, 1);
   EXPECT_EQ(command({"report", "--output", "/nowhere/at/all.html"}).exit.code, 1);
   replica.reset();
-  weir.wait_until_said("no replica of pool 'chat' is up: the last minutes are in the report '" + folder.path.string());
+  weir.wait_until_said("no replica of pool 'chat' is up: the last minutes are in the report '" +
+                       folder.path().string());
 }
 
 }  // namespace

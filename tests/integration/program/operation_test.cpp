@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include <atomic>
 #include <deque>
 #include <filesystem>
 #include <thread>
@@ -20,7 +19,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 class Operation : public OperatedWeir {};
@@ -129,20 +127,6 @@ TEST_F(Operation, HalfHeadsAtTheMetricsListenerKeepNobodyOut) {
   EXPECT_TRUE(attackers.back().closed_by_server()) << "5 s are over";
 }
 
-TEST_F(Operation, AFullDiskIsSaidInTheLogAndByStatus) {
-  ScriptedReplica a(plays());
-  auto settings = with_admin(pool_of({&a}));
-  settings.log["requests"] = quoted("/dev/full");
-  WeirUnderTest weir(settings);
-  EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
-  weir.wait_until_said("the request log '/dev/full' has lost 1 line: No space left on device");
-  look_until("the loss in the status", [&] {
-    const auto status = command({"status"}).output;
-    return status.find("the request log LOSES lines: No space left on device; 1 so far\n") != status.npos;
-  });
-  EXPECT_EQ(weir.metrics().sum("weir_log_lines_dropped_total"), 1);
-}
-
 TEST_F(Operation, UndrainWaitsNoLongerThanItIsTold) {
   ScriptedReplica a(plays());
   auto settings = with_admin(pool_of({&a}));
@@ -184,32 +168,6 @@ TEST_F(Operation, ARollingRestartPassesItsSecondReplicaThoughTheFirstWasAwayForL
     EXPECT_EQ(undrained.exit.code, 0);
     EXPECT_EQ(undrained.output, name + " takes requests\n");
   }
-}
-
-TEST_F(Operation, UndrainTakesAnEjectedReplicaBack) {
-  std::atomic<bool> mended{false};
-  ScriptedReplica good(plays());
-  ScriptedReplica broken([&](Exchange& exchange) {
-    if (mended) return play(exchange, script);
-    exchange.send(answer("500 Internal Server Error", "{}"));
-  });
-  auto settings = with_admin(pool_of({&good, &broken}));
-  settings.pools[0].more["policy"] = "\"round_robin\"";
-  WeirUnderTest weir(settings);
-  // Evidence that is old counts for less, so a busy machine takes more than twelve.
-  for (int i = 0; i < 12 || (i < 200 && weir.output().find("replica 'r1' is ejected") == std::string::npos); ++i)
-    EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
-  weir.wait_until_said("replica 'r1' fails: status 500\n");
-  weir.wait_until_said("replica 'r1' is ejected");
-  mended = true;
-  const auto undrained = command({"undrain", "r1", "--wait", "5"});
-  EXPECT_EQ(undrained.exit.code, 0) << undrained.output;
-  EXPECT_EQ(undrained.output, "r1 was ejected, and is back on probation\nr1 takes requests\n");
-  const auto was = broken.requests().size();
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
-  EXPECT_GT(broken.requests().size(), was);
-  weir.wait_until_said("replica 'r1' answers again after ");
-  EXPECT_THAT(replicas(), Not(HasSubstr("ejected")));
 }
 
 }  // namespace

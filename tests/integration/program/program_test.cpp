@@ -7,8 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <iterator>
 #include <map>
+#include <sstream>
 
+#include "tests/golden.hpp"
 #include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
@@ -27,58 +30,42 @@ std::string settings_with(const std::string& replicas) {
          "[log]\nrequests = \"\"\n[[pool]]\nname = \"chat\"\n" + replicas;
 }
 
-TEST(Program, EachCommandLineEndsWithItsStatusAndItsWords) {
-  const struct {
-    std::vector<std::string> words;
-    int status;
-    std::string told;
-  } rows[]{
-      {{"--help"}, 0, "serve"},
-      {{"--version"}, 0, "0."},
-      {{}, 0, "serve"},
-      {{"help", "check"}, 0, "--probe"},
-      {{"-V"}, 0, "0."},
-      {{"swim"}, 2, "swim"},
-      {{"serve", "--confg", "x"}, 2, "--confg"},
-      {{"serve", "--config", "/nowhere/weir.toml"}, 2, "/nowhere/weir.toml"},
-      {{"check", "--config", "/nowhere/weir.toml"}, 2, "/nowhere/weir.toml"},
-  };
-  for (const auto& [words, status, told] : rows) {
-    const auto done = run_weir(words);
-    EXPECT_EQ(done.exit.code, status) << done.output;
-    EXPECT_THAT(done.output, HasSubstr(told));
-  }
+std::string with_all(std::string text, std::string_view from, std::string_view to) {
+  for (auto at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
 }
 
-TEST(Program, SettingsThatCannotBeUsedAreToldWithTheirLine) {
-  const struct {
-    std::string replicas;
-    std::vector<std::string> told;
-  } wrong[]{
-      {"[[pool.replica]]\nname = \"a\"\nurl = \"ftp://x\"\n", {"weir.toml:13:", "ftp://x"}},
-      {"[[pool.replica]]\nname = \"a\"\nurl = \"http://h:1\"\n[[pool.replica]]\nname = \"a\"\nurl = \"http://h:2\"\n",
-       {"weir.toml:15:", "\"a\""}},
-      {"[[pool.replica]]\nname = \"a\"\nurl = \"http://h:1\"\nwieght = 2\n", {"weir.toml:14:", "wieght"}},
-      {"[[pool.replica]\n", {"weir.toml:11:"}},
-  };
-  for (const auto& [replicas, told] : wrong) {
-    const auto done = serve_with(settings_with(replicas));
-    EXPECT_EQ(done.exit.code, 2) << done.output;
-    for (const auto& words : told) EXPECT_THAT(done.output, HasSubstr(words));
+/// Runs each line of the golden file that begins with "$ ".
+TEST(Program, CommandLinesSayWhatTheGoldenFileHas) {
+  std::istringstream lines(read_file(WEIR_TEST_DATA "/golden/commands.txt"));
+  std::string all;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('#')) all += line + "\n\n";
+    if (!line.starts_with("$ ")) continue;
+    std::istringstream words(with_all(line.substr(2), "DATA", WEIR_TEST_DATA));
+    std::vector<std::string> command(std::istream_iterator<std::string>(words), {});
+    command[0] = command[0] == "weir" ? weir_program() : WEIR_LAB_PROGRAM;
+    const auto done = run(std::move(command));
+    all +=
+        line + '\n' + with_all(done.output, WEIR_TEST_DATA, "DATA") + "=> " + std::to_string(done.exit.code) + "\n\n";
   }
+  tests::expect_golden("commands.txt", all);
 }
 
-TEST(Program, CheckSaysAllThatIsWrongAtOnceAndNothingIsFineToo) {
+TEST(Program, ServeAndCheckSayAllThatIsWrongAtOnceAndNothingIsFineToo) {
   const TemporaryDirectory directory;
   const auto file = directory.path() / "weir.toml";
   write_file(file, settings_with("[[pool.replica]]\nname = \"a\"\nurl = \"http://h:1\"\n"));
   EXPECT_EQ(run_weir({"check", "--config", file.string()}).exit.code, 0);
-
-  write_file(file,
-             settings_with("polisy = \"random\"\n[[pool.replica]]\nname = \"a\"\nurl = \"nonsense\"\nweight = 0\n"));
-  const auto done = run_weir({"check", "--config", file.string()});
-  EXPECT_EQ(done.exit.code, 2);
-  EXPECT_THAT(done.output, AllOf(HasSubstr("polisy"), HasSubstr("nonsense"), HasSubstr("weight")));
+  const auto wrong =
+      settings_with("polisy = \"random\"\n[[pool.replica]]\nname = \"a\"\nurl = \"nonsense\"\nweight = 0\n");
+  write_file(file, wrong);
+  for (const auto& done : {run_weir({"check", "--config", file.string()}), serve_with(wrong)}) {
+    EXPECT_EQ(done.exit.code, 2);
+    EXPECT_THAT(done.output,
+                AllOf(HasSubstr("weir.toml:11:1: [[pool]] polisy"), HasSubstr("nonsense"), HasSubstr("weight")));
+  }
 }
 
 TEST(Program, APortThatIsTakenIsASentenceWithItsKeyAndExitCode1) {
@@ -94,7 +81,8 @@ TEST(Program, APortThatIsTakenIsASentenceWithItsKeyAndExitCode1) {
     EXPECT_EQ(done.exit.code, 1) << key;
     EXPECT_THAT(done.output, HasSubstr(key + ".listen: cannot listen on " + listen[key] +
                                        ": the port is taken by another program (`ss -tanp`, as root, says which); "
-                                       "end it, or give " + key + ".listen another port"));
+                                       "end it, or give " +
+                                       key + ".listen another port"));
   }
 }
 

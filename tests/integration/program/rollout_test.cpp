@@ -118,39 +118,6 @@ TEST_F(Rollout, ACandidateThatFailsGoesBackWithinSecondsAndClientsAreServed) {
   EXPECT_EQ(weir.metrics().sum("weir_rollout_share"), 0);
 }
 
-TEST_F(Rollout, ACandidateThatDiesGoesBackAndClientsAreServed) {
-  ScriptedReplica stable(plays());
-  auto candidate = std::make_unique<ScriptedReplica>(plays());
-  WeirUnderTest weir(settings(stable, *candidate));
-  expect_done({"rollout", "start"});
-  expect_done({"rollout", "promote"});
-  Load load(weir.port(), 4, post(chat, body_without_conversation), script.marker);
-  candidate->wait_for_requests(20);
-  candidate.reset();
-  wait_for("returned");
-  EXPECT_EQ(member(rollout(), "why"), "none of the candidate's replicas takes requests");
-  load.wait_for_more(50);
-  load.stop();
-  EXPECT_LE(load.failures().size(), 4u) << "at most those whose answer had begun";
-}
-
-TEST_F(Rollout, ACandidateThatMissesTheObjectiveGoesBack) {
-  ScriptedReplica stable(plays());
-  ScriptedReplica candidate([this](Exchange& exchange) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));
-    play(exchange, script);
-  });
-  auto all = settings(stable, candidate);
-  all.slos = {{{"name", "\"fast\""}, {"pool", "\"chat\""}, {"ttft_client", "\"100ms\""}}};
-  WeirUnderTest weir(all);
-  expect_done({"rollout", "start"});
-  expect_done({"rollout", "promote"});
-  Load load(weir.port(), 4, post(chat, body_without_conversation), script.marker);
-  wait_for("returned");
-  EXPECT_THAT(member(rollout(), "why"), HasSubstr("of the candidate's conversations missed the objective 'fast'"));
-  load.stop();
-}
-
 TEST_F(Rollout, AReloadAndARestartKeepShareStepAndSides) {
   ScriptedReplica stable(plays()), candidate(plays());
   auto all = settings(stable, candidate);
@@ -168,33 +135,12 @@ TEST_F(Rollout, AReloadAndARestartKeepShareStepAndSides) {
   }
   {
     WeirUnderTest weir(all);
-    weir.wait_until_said("rollout 'fp8' stands where it stood when weir last ended: paused at step \"50% 10m\": it was paused");
+    weir.wait_until_said(
+        "rollout 'fp8' stands where it stood when weir last ended: paused at step \"50% 10m\": it was paused");
     EXPECT_EQ(replicas_by_conversation(weir, 40), sides) << "a restart moves nobody";
     expect_done({"rollout", "start"});
     EXPECT_EQ(state_now(), "live");
   }
-}
-
-TEST_F(Rollout, ASettingThatIsGoneEndsItsSplit) {
-  ScriptedReplica stable(plays()), candidate(plays());
-  auto all = settings(stable, candidate);
-  WeirUnderTest weir(all);
-  expect_done({"rollout", "start"});
-  auto other = all;
-  other.rollouts[0]["candidate"] = "\"old\"";
-  weir.reload(other, "rollout fp8: candidate new -> old");
-  EXPECT_EQ(state_now(), "idle");
-  EXPECT_EQ(on_candidate(replicas_by_conversation(weir, 20)), 20u) << "r0 is the candidate now";
-  other.rollouts.clear();
-  weir.reload(other, "rollout fp8 removed");
-  // Each conversation has its own prompt: none is kept at a replica by its beginning.
-  std::set<std::string> both;
-  int next = 0;
-  look_until("both replicas to answer", [&] {
-    const auto got = fetch(weir.port(), post(chat, chat_body("question " + std::to_string(++next))));
-    both.insert(got.head.field("x-weir-replica").value_or(""));
-    return both.size() == 2;
-  });
 }
 
 /// The gate of a shadow step takes minutes to pass, so an earlier weir has seen that.
@@ -250,21 +196,6 @@ TEST_F(Rollout, ACommandThatDoesNotFitSaysWhy) {
   EXPECT_EQ(get_admin(admin, "/api/rollout/fp8/start").status, 405u);
 }
 
-TEST_F(Rollout, WithoutAPlaceForItsStateItIsRefused) {
-  ScriptedReplica stable(plays()), candidate(plays());
-  auto all = settings(stable, candidate);
-  all.admin["state"] = quoted((state.path() / "missing").string());
-  WeirUnderTest weir(all);
-  weir.wait_until_said("the state of rollouts cannot be kept in '");
-  const auto refused = command({"rollout", "start"});
-  EXPECT_EQ(refused.exit.code, 1);
-  EXPECT_THAT(refused.output, HasSubstr("No such file or directory; make it a directory that weir's user may write"));
-  EXPECT_EQ(state_now(), "idle");
-  std::filesystem::create_directory(state.path() / "missing");
-  weir.wait_until_said("the state of rollouts is kept again");
-  expect_done({"rollout", "start"});
-}
-
 TEST_F(Rollout, AReloadThatMovesItsStateWhereItCannotBeKeptIsRefused) {
   ScriptedReplica stable(plays()), candidate(plays());
   auto all = settings(stable, candidate);
@@ -277,7 +208,8 @@ TEST_F(Rollout, AReloadThatMovesItsStateWhereItCannotBeKeptIsRefused) {
   weir.rewrite(all);
   const auto refused = command({"reload"});
   EXPECT_EQ(refused.exit.code, 1);
-  EXPECT_THAT(refused.output, AllOf(HasSubstr("[admin] state = \"" + other.string() + "\": the state of rollouts cannot be "
+  EXPECT_THAT(refused.output, AllOf(HasSubstr("[admin] state = \"" + other.string() +
+                                              "\": the state of rollouts cannot be "
                                               "kept there: No such file or directory; make it a directory"),
                                     HasSubstr(".toml:")));
   EXPECT_EQ(replicas_by_conversation(weir, 40), sides);
@@ -287,16 +219,7 @@ TEST_F(Rollout, AReloadThatMovesItsStateWhereItCannotBeKeptIsRefused) {
   EXPECT_THAT(read_file(other / "rollouts.json"), HasSubstr("\"share\":5E-1"));
 }
 
-TEST_F(Rollout, AStateThatIsDamagedIsMovedAsideAndTheCandidateGetsNothing) {
-  ScriptedReplica stable(plays()), candidate(plays());
-  write_file(state.path() / "rollouts.json", "{\"conversation_key\":nul");
-  WeirUnderTest weir(settings(stable, candidate));
-  weir.wait_until_said("rollouts: cannot use the state in '");
-  EXPECT_EQ(read_file(state.path() / "rollouts.json.damaged"), "{\"conversation_key\":nul");
-  EXPECT_EQ(on_candidate(replicas_by_conversation(weir, 10)), 0u);
-}
-
-/// The requests of Argo Rollouts (a web metric) and of Flagger (a webhook), as their documents and sources have them.
+/// The request of Flagger (a webhook), as its documents and sources have it.
 class GateForOthers : public Rollout {
  protected:
   WeirSettings shadowed(const ScriptedReplica& primary, const ScriptedReplica& candidate) const {
@@ -320,17 +243,6 @@ TEST_F(GateForOthers, FlaggerPostsToTheMetricsListener) {
   EXPECT_EQ(fetch(weir.metrics_port(), request("/api/gate?shadow=fp8&expect=worse")).status, 425u) << "no rollback";
   EXPECT_EQ(fetch(weir.metrics_port(), request("/api/gate?shadow=fp9")).status, 404u);
   EXPECT_EQ(fetch(weir.metrics_port(), request("/metrics")).status, 405u);
-}
-
-TEST_F(GateForOthers, ArgoGetsAStatusOf200AndReadsTheWord) {
-  ScriptedReplica primary(plays()), candidate(plays());
-  WeirUnderTest weir(shadowed(primary, candidate));
-  const std::string request =
-      "GET /api/gate?shadow=fp8&status=200 HTTP/1.1\r\nHost: weir.prod:9090\r\nUser-Agent: Go-http-client/1.1\r\n\r\n";
-  const auto got = fetch(weir.metrics_port(), request, "GET");
-  EXPECT_EQ(got.status, 200u);
-  EXPECT_EQ(got.head.field("content-type"), "application/json");
-  EXPECT_EQ(boost::json::parse(got.body).at("word"), "unknown") << "its jsonPath is {$.word}";
 }
 
 }  // namespace

@@ -22,6 +22,13 @@ inline const std::string one_pool =
     "url = \"http://127.0.0.1:8001\"\n"
     "\n";
 
+/// A pool with an old and a new version, and a shadow of the new one.
+inline const std::string old_and_new =
+    "[admin]\nstate = '/var/lib/weir'\n[[pool]]\nname = 'chat'\n"
+    "replica = [{ name = 'a', url = 'http://a', config = 'old' }, { name = 'b', url = 'http://b', config = 'new' }]\n"
+    "[[slo]]\nname = 'fast'\npool = 'chat'\ne2e = 1\n"
+    "[[shadow]]\nname = 'fp8'\nof = 'chat'\ntwin = 'a'\nreplica = [{ name = 'c', url = 'http://b', config = 'new' }]\n";
+
 /// A folder of the test's own, which is removed with it.
 class Folder {
  public:

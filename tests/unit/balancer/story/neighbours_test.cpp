@@ -2,7 +2,6 @@
 // replicas or put them to sleep, and conversations whose state one replica has, beside well-behaved clients. These are
 // served as they would be without the others.
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <random>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "stories.hpp"
+#include "tests/draws.hpp"
 
 namespace weir::balancer::story {
 namespace {
@@ -76,7 +76,7 @@ class Town {
   unsigned ended = 0;                    ///< Replicas that a request ended.
   unsigned lost_states = 0;              ///< Turns of conversations that were not served.
   unsigned poison = 0;                   ///< Clients that send such a request, and minutes in which they do.
-  std::vector<double> times{};  ///< Of the well-behaved clients' answers.
+  std::vector<double> times{};           ///< Of the well-behaved clients' answers.
   std::string happens{};
 
  private:
@@ -309,11 +309,8 @@ double percentile(std::vector<double> times, double p) {
   return *at;
 }
 
-/// WEIR_STORIES is how many are played.
 TEST(StoryNeighbours, ChangeNothingForThoseWhoAreServed) {
-  const char* const wanted = std::getenv("WEIR_STORIES");
-  const std::uint64_t stories = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 30;
-  for (std::uint64_t seed = 1; seed <= stories; ++seed) {
+  for (std::uint64_t seed = 1; seed <= tests::draws(15, 300); ++seed) {
     Town alone(seed, false), beside(seed, true);
     alone.run();
     beside.run();

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/golden.hpp"
+
 namespace weir::lab::experiment {
 namespace {
 
@@ -90,55 +92,10 @@ TEST(Plan, MakesARowOfEachConcurrency) {
   EXPECT_EQ(plan.rows[2].concurrency, 32u);
 }
 
-struct Wrong {
-  std::string toml;
-  std::vector<std::string> says;
-};
-
-TEST(Plan, ErrorsNameLineKeyValueAndTheWayOut) {
-  const Wrong cases[]{
-      {"", {"cards.toml: no [[run]] in the file"}},
-      {"[[run]]\nurl = \"http://h:1\"\n", {"cards.toml:1:1: [[run]]: label is missing"}},
-      {"[[run]]\nlabel = \"a\"\n", {":1:1: [[run]]: url is missing", "replica = \"gpu0\""}},
-      {"[[run]]\nlabel = \"a\"\nurl = \"ftp://h\"\n", {":3:7: [[run]] url = \"ftp://h\""}},
-      {"[[run]]\nlabel = \"a\"\nurl = \"unix:/run/a\"\n",
-       {":3:7: [[run]] url", "is a Unix socket, which weir-lab does not"}},
-      {one_run + "concurency = 3\n", {":4:1: [[run]] concurency: unknown key; did you mean concurrency?"}},
-      {one_run + "concurrency = 0\n", {":4:15: [[run]] concurrency = 0"}},
-      {one_run + "concurrency = []\n", {"[[run]] concurrency", "write concurrency = [1, 8, 32]"}},
-      {one_run + "concurrency = [2, 2]\n", {"concurrency = 2: is taken in line 4"}},
-      {one_run + one_run, {":5:9: [[run]] label = \"H800\": is taken in line 2", "another label"}},
-      {one_run + "api = \"chta\"\n", {"[[run]] api = \"chta\"", "did you mean \"chat\"?"}},
-      {one_run + "speculation = -1\n", {"[[run]] speculation = -1"}},
-      {one_run + "replica = \"gpu0\"\n", {"replica = \"gpu0\": url is set as well"}},
-      {"[[run]]\nlabel = \"a\"\nreplica = \"gpu0\"\n", {":3:11:", "write settings = \"weir.toml\""}},
-      {"[prompts]\nignore_eos = true\n" + one_run + "api = \"tgi\"\n",
-       {":6:7: [[run]] api = \"tgi\": has no member", "leave out ignore_eos in [prompts]"}},
-      {"[prompts]\nignore_eos = 1\n" + one_run, {"[prompts] ignore_eos = 1: must be true or false"}},
-      {one_run + "api_key = \"a secret\"\n", {":4:11: [[run]] api_key: must be the replica's key"}},
-      {one_run + "api_key_file = \"/nowhere\"\n", {"[[run]] api_key_file: there is no such file; give its path"}},
-      {"api_key = \"\"\n" + one_run, {":1:11: api_key: must be"}},
-      {"[prompts]\nshape = \"ragg\"\n" + one_run,
-       {"[prompts] shape = \"ragg\": must be one of \"rag\", \"chat\", \"agent\""}},
-      {"[prompts]\ncount = 0\n" + one_run, {"[prompts] count = 0"}},
-      {"repeat = 0\n" + one_run, {":1:10: repeat = 0"}},
-      {"[[run]\n", {"cards.toml:1:", "syntax error"}},
-      {"a = " + std::string(50'000, '['), {"cards.toml:1:", "nested"}},
-  };
-  for (const auto& [toml, says] : cases) {
-    const auto errors = errors_of(toml);
-    ASSERT_EQ(errors.size(), 1u) << toml << testing::PrintToString(errors);
-    for (const auto& words : says) EXPECT_THAT(errors[0], HasSubstr(words));
-  }
-}
-
-TEST(Plan, TellsAllErrorsAtOnceInTheirOrder) {
-  const auto errors = errors_of("repeat = 0\ntitel = \"x\"\n[[run]]\nlabel = 7\nurl = \"h\"\n");
-  ASSERT_EQ(errors.size(), 4u);
-  EXPECT_THAT(errors[0], HasSubstr(":1:"));
-  EXPECT_THAT(errors[1], HasSubstr(":2:"));
-  EXPECT_THAT(errors[2], HasSubstr(":4:"));
-  EXPECT_THAT(errors[3], HasSubstr(":5:"));
+TEST(Plan, ErrorsReadAsTheirGoldenFile) {
+  tests::expect_golden_answers("experiment_errors.txt", {{"RUN", one_run}},
+                               [](const std::string& toml) { return errors_of(toml); });
+  EXPECT_THAT(errors_of("a = " + std::string(50'000, '[')), ElementsAre(HasSubstr("nested")));
 }
 
 /// Has a settings file of weir's and an experiment beside it.

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/golden.hpp"
 #include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::experiment {
@@ -287,36 +288,22 @@ TEST(ExperimentReport, CostsTheTimeThatTheSetTook) {
   EXPECT_TRUE(runs.at(0).at("cost").is_null());
 }
 
-TEST(ExperimentReport, HasEachFigureWithItsSpreadAndWhatRowsDifferIn) {
-  const struct {
-    void (*change)(Plan& plan, Done& done);
-    std::vector<std::string> page, json;
-  } cases[]{
-      {[](Plan&, Done&) {},
-       {"| run | at once |", "| H800 | 8 | 11 (10 to 12) | 91.7 (83.3 to 100) | 200 | 20 | - | - | 0 |",
-        "| H20 | 8 | 20 | 50 | 200 | 20 | 0.02 | 20 | 0 |", "- H20, 8 at once: 1 of 2 repetitions are done."},
-       {R"("own_delay":null,"gpu":null,"engine":null,"speculation":null,)"}},
-      {[](Plan&, Done& done) { done[0].at(0).own_delay = "this tool computed for 99 % of the time."; },
-       {"- H800, 8 at once: this tool computed for 99 %"},
-       {R"("own_delay":"this tool computed for 99 % of the time.")", R"("own_delay":null)"}},
-      {[](Plan& plan, Done&) {
-         plan.rows[0].gpu = "H800";
-         plan.rows[0].speculation = 0;
-       },
-       {"| run | GPU | speculation | at once |", "| H20 | - | - | 8 |"},
-       {R"("gpu":"H800","engine":null,"speculation":0,)"}},
-      {[](Plan&, Done& done) { done = Done(2); },
-       {"H800, 8 at once: 0 of 2 repetitions are done."},
-       {R"("seconds":null)"}},
-  };
-  for (const auto& [change, page, json] : cases) {
-    Plan plan = two_rows();
-    Done repetitions = done();
-    change(plan, repetitions);
+/// Each figure with its spread; then the lines that are others where the tool was slow, rows differ, or nothing is
+/// done.
+TEST(ExperimentReport, ReadsAsItsGoldenFile) {
+  const auto written = [](const Plan& plan, const Done& repetitions) {
     const auto report = report_of(plan, repetitions);
-    for (const auto& words : page) EXPECT_THAT(report.page.markdown(), HasSubstr(words));
-    for (const auto& words : json) EXPECT_THAT(report.json, HasSubstr(words));
-  }
+    return report.page.markdown() + "\n" + tests::legible(report.json);
+  };
+  const auto usual = written(two_rows(), done());
+  Plan cards = two_rows();
+  cards.rows[0].gpu = "H800";
+  cards.rows[0].speculation = 0;
+  Done slow = done();
+  slow[0].at(0).own_delay = "this tool computed for 99 % of the time.";
+  tests::expect_golden("experiment.txt", usual + "\n====\n" + tests::lines_beside(written(two_rows(), slow), usual) +
+                                             "\n====\n" + tests::lines_beside(written(cards, done()), usual) +
+                                             "\n====\n" + tests::lines_beside(written(two_rows(), Done(2)), usual));
 }
 
 TEST(ExperimentReport, WritesNamesIntoCsvAsTheyAre) {

@@ -8,6 +8,7 @@
 
 #include "lab/engine/engine_options.hpp"
 #include "lab/experiment/sweep.hpp"
+#include "tests/golden.hpp"
 #include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::experiment {
@@ -182,56 +183,38 @@ TEST(SweepReport, HasTheKeysThatProgramsRead) {
   EXPECT_EQ(json.at("interrupted"), false);
 }
 
-TEST(SweepReport, SaysWhatIsLeftOutAndWhereTheKneeIs) {
-  const struct {
-    void (*change)(std::vector<BatchSize>&);
-    std::vector<std::string> says;
-  } cases[]{
-      {[](auto&) {},
-       {"3000 tokens in, 200 out", "3 batches of each size are measured, after 1 that is left out as a warm-up",
-        "The knee of decode is at 2 at once.",
-        "The knee is the number at once with the greatest throughput / latency"}},
-      {[](auto& sizes) {
-         sizes[2].decode.reset();
-         sizes[2].steady = 0;
-         sizes[2].unsteady = Unsteady::not_together;
-       },
-       {"4 at once: 3 of 3 batches have no decode: requests had ended before others", "There is no knee of decode"}},
-      {[](auto& sizes) {
-         sizes[1].left_out = 1;
-         sizes[1].failed = 2;
-         sizes[1].failure = "http_503: busy";
-       },
-       {"2 at once: 1 batch is left out, because requests failed (http\\_503: busy)."}},
-      {[](auto& sizes) {
-         sizes[1].left_out = 2;
-         sizes[1].without_token = 3;
-       },
-       {"2 at once: 2 batches are left out, because answers had no token; look at"}},
-      {[](auto& sizes) {
-         sizes[1].left_out = sizes[1].without_token = sizes[1].failed = 1;
-         sizes[1].failure = "reset";
-       },
-       {"because requests failed (reset) or answers had no token"}},
-      {[](auto& sizes) {
-         sizes[1].failed = 1;
-         sizes[1].failure = "reset";
-       },
-       {"2 at once: 1 request failed in the warm-up (reset)."}},
-      {[](auto& sizes) { sizes[0].concurrency = 3; },
-       {"The knee of prefill is at 3 at once or below: throughput / latency is greatest at the lowest number at once. "
-        "Try fewer."}},
-      {[](auto& sizes) { sizes[2].decode->latency = {0.001F}; },
-       {"The knee of decode was not reached: throughput / latency is greatest at the highest number at once."}},
-      {[](auto& sizes) { sizes[2].own_delay = "this tool computed for 99 % of the time."; },
-       {"4 at once: this tool computed for 99 %"}},
+/// The report, and the lines that are others where something else was measured.
+TEST(SweepReport, ReadsAsItsGoldenFile) {
+  const auto markdown = [](const std::vector<BatchSize>& sizes) {
+    return report_of(settings(), sizes, false).page.markdown();
   };
-  for (const auto& [change, says] : cases) {
+  const auto usual = markdown(measured());
+  auto all = usual;
+  const auto changed = [&](const std::string& what, const auto& change) {
     auto sizes = measured();
     change(sizes);
-    const auto text = report_of(settings(), sizes, false).page.markdown();
-    for (const auto& words : says) EXPECT_THAT(text, HasSubstr(words));
-  }
+    all += "\n==== " + what + "\n" + tests::lines_beside(markdown(sizes), usual);
+  };
+  changed("no decode", [](auto& sizes) {
+    sizes[2].decode.reset();
+    sizes[2].steady = 0;
+    sizes[2].unsteady = Unsteady::not_together;
+  });
+  changed("a batch of failures", [](auto& sizes) {
+    sizes[1].left_out = 1;
+    sizes[1].failed = 2;
+    sizes[1].failure = "http_503: busy";
+  });
+  changed("batches without tokens", [](auto& sizes) { sizes[1].left_out = 2, sizes[1].without_token = 3; });
+  changed("both", [](auto& sizes) {
+    sizes[1].left_out = sizes[1].without_token = sizes[1].failed = 1;
+    sizes[1].failure = "reset";
+  });
+  changed("a failure in the warm-up", [](auto& sizes) { sizes[1].failed = 1, sizes[1].failure = "reset"; });
+  changed("the knee below", [](auto& sizes) { sizes[0].concurrency = 3; });
+  changed("the knee not reached", [](auto& sizes) { sizes[2].decode->latency = {0.001F}; });
+  changed("a slow tool", [](auto& sizes) { sizes[2].own_delay = "this tool computed for 99 % of the time."; });
+  tests::expect_golden("sweep.md", all);
 }
 
 TEST(SweepReport, WhatIsUnknownIsNull) {

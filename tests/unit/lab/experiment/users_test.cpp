@@ -6,6 +6,7 @@
 #include <boost/json.hpp>
 #include <set>
 
+#include "tests/golden.hpp"
 #include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::experiment {
@@ -220,16 +221,16 @@ TEST(UsersReport, HasTheKeysThatProgramsRead) {
   EXPECT_THAT(text, Not(HasSubstr("50 users: 0")));
 }
 
-TEST(UsersReport, SaysHowManyUsersTheServiceBears) {
+TEST(UsersReport, ReadsAsItsGoldenFile) {
   const auto said = [](const UsersSettings& settings, const std::vector<Stage>& stages) {
     return report_of(settings, stages, false).page.markdown();
   };
-  EXPECT_THAT(said(with_objective(), {judged(50, 100, 100), judged(100, 10, 100)}),
-              HasSubstr("50 users at once is the highest number that still meets"));
-  EXPECT_THAT(said(with_objective(), {judged(50, 100, 100)}), HasSubstr("More were not tried."));
-  EXPECT_THAT(said(with_objective(), {judged(50, 1, 100)}), HasSubstr("No number of users meets"));
-  EXPECT_THAT(said({}, {judged(50, 1, 100)}), Not(HasSubstr("meets"))) << "without an objective";
-  EXPECT_THAT(said(with_objective(), {judged(50, 20, 20)}), HasSubstr("a longer --duration gives more"));
+  const auto usual = said(with_objective(), {judged(50, 100, 100), judged(100, 10, 100)});
+  const auto beside = [&](const std::string& text) { return "\n====\n" + tests::lines_beside(text, usual); };
+  tests::expect_golden("users.md", usual + beside(said(with_objective(), {judged(50, 100, 100)})) +
+                                       beside(said(with_objective(), {judged(50, 1, 100)})) +
+                                       beside(said({}, {judged(50, 1, 100)})) +
+                                       beside(said(with_objective(), {judged(50, 20, 20)})));
 }
 
 TEST(UsersReport, WithoutFiguresIsThere) {

@@ -16,6 +16,7 @@
 #include "lab/plan/traffic.hpp"
 #include "lab/plan/workloads.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
+#include "tests/draws.hpp"
 #include "tests/unit/lab/forecast/made_log.hpp"
 
 namespace weir::lab::forecast {
@@ -125,7 +126,7 @@ TEST_P(LogOfSimulation, IsPredictedAndSoIsOneReplicaLessAndAnotherPolicy) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, LogOfSimulation, testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Seeds, LogOfSimulation, testing::Range<std::uint64_t>(1, tests::draws(2, 5)));
 
 /// Lines by hand. `more`, such as `,"e2e_s":1`, replaces members.
 std::string line_at(double at, const std::string& more) {
@@ -383,7 +384,7 @@ TEST_P(LogOfConversations, WithoutKeysWarns) {
   EXPECT_THAT(report, testing::HasSubstr("The log has no keys of prompts"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, LogOfConversations, testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Seeds, LogOfConversations, testing::Range<std::uint64_t>(1, tests::draws(2, 4)));
 
 TEST(Interval, HoldsItsEstimateAndIsUnknownOfTooFewValues) {
   engine::Random random(1);
@@ -411,7 +412,7 @@ TEST(Interval, HoldsItsEstimateAndIsUnknownOfTooFewValues) {
 /// Times in a queue (M/M/1, half of what it can do), of which neighbours depend on each other. Their distribution is
 /// known: exponential.
 TEST(Interval, HoldsTheTrueQuantileAsOftenAsItSays) {
-  constexpr int logs = 200;
+  const int logs = static_cast<int>(tests::draws(120, 200));
   for (const double q : {0.5, 0.9, 0.99}) {
     engine::Random random(7);
     const double truth = -2 * std::log(1 - q);

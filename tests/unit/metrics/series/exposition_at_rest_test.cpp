@@ -1,13 +1,13 @@
 // Some series stand on /metrics before anything has happened; others appear with their first use.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
-#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/golden.hpp"
 #include "tests/unit/metrics/series/exposition_scrape.hpp"
 
 namespace weir::metrics::series {
@@ -15,138 +15,124 @@ namespace {
 
 using record::streamed;
 
-/// Returns every outcome as weir_requests_total has it.
-std::vector<std::string> outcome_labels() {
-  std::vector<std::string> labels;
-  for (const auto outcome : outcome_names) {
-    if (outcome != "client_abort") labels.push_back("outcome=\"" + std::string(outcome) + "\"");
+/// Returns the page without the process's figures, and of a histogram's buckets those that hold something and the last.
+std::string legible(const std::string& page) {
+  std::istringstream lines(page);
+  std::string said, before = "0";
+  for (std::string line; std::getline(lines, line);) {
+    const auto value = line.substr(line.rfind(' ') + 1);
+    const bool is_bucket = line.find("_bucket{") != line.npos;
+    const bool is_shown = is_bucket ? value != before || line.find("+Inf") != line.npos : !line.starts_with("process_");
+    before = is_bucket ? value : "0";
+    if (is_shown) said += line + '\n';
   }
-  for (const auto phase : phase_names)
-    labels.push_back("outcome=\"client_abort\",phase=\"" + std::string(phase) + "\"");
-  return labels;
+  return said;
 }
 
-TEST_F(ExpositionTest, HasWhatRatesNeedAtZeroFromTheStart) {
-  const Scrape now = scrape();
-  for (const auto& outcome : outcome_labels()) EXPECT_EQ(now.gpu0("weir_requests_total", outcome), 0) << outcome;
-  for (const std::string name :
-       {"weir_prompt_tokens_total", "weir_cached_prompt_tokens_total", "weir_prompt_tokens_cache_known_total",
-        "weir_output_tokens_total", "weir_output_tokens_overcounted_total", "weir_aborted_output_tokens_total",
-        "weir_resident_tokens", "weir_requests_in_flight", "weir_oldest_unanswered_seconds", "weir_injection_disabled"})
-    EXPECT_EQ(now.gpu0(name), 0) << name;
-  for (const std::string phase : {"prefill", "decode"})
-    EXPECT_EQ(now.gpu0("weir_queued_tokens", "phase=\"" + phase + "\""), 0);
-  EXPECT_EQ(now.gpu0("weir_replica_info", R"(gpu="",engine="",version="",model="")"), 1);
-  // weir's own series are a handful, and an alert must see their first increment.
-  for (const auto limit : limit_names) {
-    EXPECT_EQ(now.at("weir_limit_hits_total{limit=\"" + std::string(limit) + "\"}"), 0);
-  }
-  for (const auto reason : operator_refusal_names)
-    EXPECT_EQ(now.at("weir_operator_refusals_total{reason=\"" + std::string(reason) + "\"}"), 0);
-  for (const auto reason : denied_names)
-    EXPECT_EQ(now.at("weir_denied_requests_total{reason=\"" + std::string(reason) + "\"}"), 0);
-  EXPECT_EQ(now.at("weir_dropped_fields_total"), 0);
-  for (const auto side : tls_side_names)
-    for (const auto result : tls_result_names)
-      EXPECT_EQ(now.at("weir_tls_handshakes_total{side=\"" + std::string(side) + "\",result=\"" + std::string(result) +
-                       "\"}"),
-                0);
-  for (const auto part : part_names)
-    EXPECT_EQ(now.at("weir_internal_errors_total{part=\"" + std::string(part) + "\"}"), 0);
-  EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 0);
-  EXPECT_EQ(now.at("weir_bypass"), 0);
-}
-
-/// Returns the names of the replicas' series in a scrape, without _bucket, _sum and _count.
-std::set<std::string> families_of_replicas(const Scrape& scrape) {
-  static const std::regex part("_(bucket|sum|count)$");
-  std::set<std::string> names;
-  for (const auto& [series, value] : scrape.samples) {
-    if (series.find("role=") != std::string::npos)
-      names.insert(std::regex_replace(series.substr(0, series.find('{')), part, ""));
-  }
-  return names;
-}
-
-TEST_F(ExpositionTest, HasNothingElseOfAReplicaAtRest) {
+/// What rates need is there at zero from the start; of a replica at rest there is nothing else, and nothing unknown is
+/// 0.
+TEST_F(ExpositionTest, AtRestReadsAsItsGoldenFile) {
   exposition.add({"chat", "", ""});
-  const Scrape now = scrape();
-  std::istringstream names(
-      "aborted_output_tokens_total cached_prompt_tokens_total coalesced_token_reads_total injection_disabled "
-      "oldest_unanswered_seconds output_tokens_overcounted_total output_tokens_total prompt_tokens_cache_known_total "
-      "prompt_tokens_total queued_tokens replica_info replica_state requests_in_flight requests_total resident_tokens "
-      "token_reads_total");
-  std::set<std::string> expected;
-  for (std::string name; names >> name;) expected.insert("weir_" + name);
-  EXPECT_EQ(families_of_replicas(now), expected);
-  for (const auto& [series, value] : now.samples) EXPECT_EQ(series.find("replica=\"\""), std::string::npos) << series;
+  tests::expect_golden("metrics_at_rest.txt", legible(exposition.text()));
 }
 
-TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
+void use(ReplicaGauges& gauges) {
+  gauges.state = ReplicaState::ejected;
+  gauges.queued_prefill_tokens = 1000;
+  gauges.queued_decode_tokens = 200;
+  gauges.resident_tokens = 5000;
+  gauges.in_flight = 7;
+  gauges.max_in_flight = 4;
+  gauges.kv_tokens = 100'000;
+  gauges.oldest_unanswered_seconds = 1.25;
+  gauges.busy_seconds = 60.5;
+  gauges.in_flight_seconds = {12, 300};
+  gauges.injection_disabled = true;
+  gauges.gpu = "L40S";
+  gauges.engine = "vLLM";
+  gauges.version = "0.10.2";
+  gauges.model = "a \"b\" \\";
+  gauges.engine_running = 7;
+  gauges.engine_waiting = 0;
+  gauges.engine_kv_usage = 0.25;
+  gauges.engine_prefix_queries = 400;
+  gauges.engine_prefix_hits = 100;
+  gauges.engine_scrape_seconds = 0.125;
+  gauges.ledger_divergence = -2;
+  gauges.shadow_active = 0;
   gauges.balancer_fallbacks = {{"unknown_prompt", 0}, {"kv_full", 2}};
   gauges.prefix = PrefixGauges{.tokens = {{"looked_up", 10}, {"best", 0}},
                                .errors = {{"over", 1}},
                                .wipes = {{"missed", 1}},
                                .held = 5,
                                .capacity = 9};
-  gauges.busy_seconds = 1.5;
-  gauges.in_flight_seconds = {0.5, 0};
-  auto& shard = replica.shard(1);
-  record::RequestRecord record = streamed();
-  record.facts.api = Api::tgi_generate;
-  shard.settle(record);
-  shard.time_to_first_token.observe(1);
-  shard.client_time_to_first_token.observe(1);
-  shard.inter_chunk_latency.observe(1);
-  shard.ttft_measured_by_predicted.observe(1000);
-  shard.token_overhead.observe(1);
+}
+
+void use(ReplicaShard& shard) {
+  for (auto* histogram : {&shard.time_to_first_token, &shard.client_time_to_first_token, &shard.inter_chunk_latency,
+                          &shard.ttft_measured_by_predicted, &shard.token_overhead})
+    histogram->observe(1'000'000);
   shard.retries.add(Retry::connect);
   shard.unparsed.add(Unparsed::broken_json);
   shard.malformed.add(Malformed::chunks);
   shard.bytes[0].add(10);
   shard.mirrored.add(Mirrored::behind);
-  gauges.shadow_active = 0;
   for (auto* counter : {&shard.itl_unknown_requests, &shard.coalesced_token_reads, &shard.itl_suspect_requests,
                         &shard.client_blocked_events, &shard.token_reads})
     counter->add();
+}
 
-  const std::string duration = R"(api="tgi.generate",stream="true")";
-  for (int scrapes = 0; scrapes < 2; ++scrapes) {
-    const Scrape now = scrape();
-    for (const auto& [name, type] : now.types) {
-      // No engine here has told anything, no pool has a queue or a rollout, no shadow is on, and nothing is wrong.
-      const bool told = name.starts_with("weir_comparison_") || name.starts_with("weir_rollout_") ||
-                        name == "weir_finding" || name == "weir_pool_saturation" || name == "weir_kv_tokens" || name == "weir_requests_waiting" || name == "weir_finding" ||
-                        name.starts_with("weir_engine_") || name.starts_with("weir_ledger_");
-      if (told || !name.starts_with("weir_")) continue;
-      const bool there = std::ranges::any_of(
-          now.samples, [&, &family = name](const auto& one) { return one.first.starts_with(family); });
-      EXPECT_TRUE(there) << name;
-    }
-    EXPECT_EQ(now.gpu0("weir_shadow_requests_total", R"(result="behind")"), 1);
-    EXPECT_EQ(now.gpu0("weir_shadow_active"), 0);
-    EXPECT_EQ(now.gpu0("weir_request_duration_seconds_count", duration), 1);
-    EXPECT_EQ(now.gpu0("weir_request_duration_seconds_count", R"(api="tgi.generate",stream="false")"), std::nullopt);
-    EXPECT_EQ(now.gpu0("weir_api_requests_total", duration + R"(,outcome="ok")"), 1);
-    EXPECT_EQ(now.gpu0("weir_api_requests_total", duration + R"(,outcome="timeout")"), std::nullopt);
-    EXPECT_EQ(now.gpu0("weir_retries_total", R"(reason="connect")"), 1);
-    EXPECT_EQ(now.gpu0("weir_retries_total", R"(reason="reset")"), 0) << "all reasons with the first";
-    EXPECT_EQ(now.gpu0("weir_slo_requests_total", R"(slo="interactive",result="good")"), 1);
-    EXPECT_EQ(now.gpu0("weir_slo_requests_total", R"(slo="interactive",result="bad")"), 0) << "so that a share is 0";
-    EXPECT_EQ(now.gpu0("weir_requests_by_token_source_total", R"(source="none")"), 0);
-    EXPECT_EQ(now.gpu0("weir_balancer_fallbacks_total", R"(reason="kv_full")"), 2);
-    EXPECT_EQ(now.gpu0("weir_balancer_fallbacks_total", R"(reason="unknown_prompt")"), 0)
-        << "all reasons with the first";
-    EXPECT_EQ(now.gpu0("weir_prefix_tokens_total", R"(kind="looked_up")"), 10);
-    EXPECT_EQ(now.gpu0("weir_prefix_tokens_total", R"(kind="best")"), 0);
-    EXPECT_EQ(now.gpu0("weir_prefix_error_tokens_total", R"(direction="over")"), 1);
-    EXPECT_EQ(now.gpu0("weir_prefix_wipes_total", R"(reason="missed")"), 1);
-    EXPECT_EQ(now.gpu0("weir_prefix_held_tokens"), 5);
-    EXPECT_EQ(now.gpu0("weir_prefix_capacity_tokens"), 9);
-    EXPECT_EQ(now.gpu0("weir_prefix_believed_ratio"), 1);
-    EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", R"(phase="prefill")"), 0.5);
-    EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", R"(phase="decode")"), std::nullopt);
-  }
+void use(LoopShard& loop, std::uint64_t number) {
+  loop.limit_hits.add(Limit::request_body, number);
+  loop.denied.add(Denied::no_key, number);
+  loop.dropped_fields.add(number);
+  loop.tls_handshakes[0][1].add(number);
+  loop.tls_handshakes[1][2].add(number);
+}
+
+/// Series appear with their first use; counts of loops are added up. Only what a request can have that reached no
+/// replica has an empty replica.
+TEST_F(ExpositionTest, InUseReadsAsItsGoldenFile) {
+  use(gauges);
+  record::RequestRecord one = streamed(), rejected;  // It has 102 ms, 10 ms a token, and 1.102 s.
+  replica.shard(0).settle(one);
+  one.facts.api = Api::tgi_generate;
+  replica.shard(1).settle(one);
+  use(replica.shard(1));
+  rejected.facts.stream = true;
+  rejected.outcome = Outcome::rejected;
+  ReplicaSeries& chat = exposition.add({"chat", "", ""});
+  chat.shard(1).settle(rejected);
+  chat.waiting = [] { return Waiting{3, 900}; };
+  exposition.add({"embed", "", ""}).waiting = [] { return Waiting{}; };
+  ReplicaSeries& gone = exposition.add({"gone", "", ""});
+  gone.waiting = [] { return Waiting{1, 10}; };
+  exposition.retire(gone);
+  exposition.unassigned().shard(0).settle(rejected);
+  use(exposition.loop(0), 2);
+  use(exposition.loop(1), 3);
+  exposition.loop(1).ticked(std::chrono::milliseconds(30));
+  exposition.loop(1).ticked(std::chrono::microseconds(1500));
+  exposition.log_lines_dropped = [] { return 42U; };
+  exposition.internal_errors.count(Part::prober);
+  exposition.bypass = [] { return true; };
+  exposition.buffer_memory = [] { return BufferMemory{12'345, 67'890}; };
+  exposition.last_load.successful = false;
+  exposition.last_load.last_success = std::chrono::system_clock::time_point{std::chrono::seconds(1'800'000'000)};
+  exposition.findings = [] {
+    return std::vector<Exposition::Finding>{{"slow_replica", "gpu1"}, {"late_loop", "weir"}};
+  };
+  exposition.comparisons = [] {
+    return std::vector<ComparisonGauges>{{"fp8",
+                                          {{"ttft", 0.08, std::pair(0.06, 0.1)}, {"tpot", -0.5, std::nullopt}},
+                                          {{"failed", 9, 1, 15.5}},
+                                          {{"too_few", false}, {"running", true}},
+                                          {{"same", true}, {"unknown", false}}},
+                                         {"new", {}, {}, {{"too_few", true}, {"running", false}}, {}}};
+  };
+  const auto page = legible(exposition.text());
+  tests::expect_golden("metrics_in_use.txt", page);
+  EXPECT_EQ(legible(exposition.text()), page) << "a scrape changes nothing";
 }
 
 TEST_F(ExpositionTest, RequestsByApiAddUpToTheRequests) {

@@ -97,16 +97,5 @@ TEST(Saturation, FallsWithEachReplicaAndGrowsWithEachRequest) {
   }
 }
 
-TEST_F(ExpositionTest, ShowsHowFullEachPoolIs) {
-  exposition.add({"chat", "", ""}).waiting = [] { return Waiting{3, 900}; };
-  exposition.add({"embed", "", ""}).waiting = [] { return Waiting{}; };
-  gauges.in_flight = 5;
-  gauges.max_in_flight = 4;
-  const Scrape now = scrape();
-  EXPECT_EQ(now.at(R"(weir_pool_saturation{pool="chat",role="primary"})"), 2);
-  EXPECT_THAT(now.samples,
-              testing::Not(testing::Contains(testing::Key(R"(weir_pool_saturation{pool="embed",role="primary"})"))));
-}
-
 }  // namespace
 }  // namespace weir::metrics::series

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/draws.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {
@@ -122,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(, EveryCallFails,
 
 /// Everything happens at once and in any order: pieces, slow clients, breaks, deadlines, several requests.
 TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {
-  for (unsigned seed = 0; seed < 200; ++seed) {
+  for (unsigned seed = 0; seed < tests::draws(50, 400); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     const auto below = [&](unsigned n) { return static_cast<std::size_t>(random() % n); };

@@ -15,6 +15,7 @@
 #include "proxy/live/figures.hpp"
 #include "proxy/live/findings.hpp"
 #include "proxy/live/latencies.hpp"
+#include "tests/draws.hpp"
 
 namespace weir::proxy::live {
 namespace {
@@ -370,7 +371,7 @@ using Named = std::pair<std::string_view, std::string>;
 
 TEST(Rules, EachIncidentIsNamedWithinThirtySecondsAndNothingElse) {
   for (const auto& incident : incidents()) {
-    for (unsigned seed = 1; seed <= 5; ++seed) {
+    for (unsigned seed = 1; seed <= tests::draws(1, 10); ++seed) {
       Fleet fleet(seed);
       Findings findings(rules());
       for (int i = 0; i < 120; ++i) ASSERT_TRUE(findings.tick(fleet.second()).empty()) << incident.what;
@@ -404,7 +405,7 @@ TEST(Rules, EachRuleHasAnIncident) {
 
 /// Speeds drift by some percent, load comes and goes, requests wait now and then for a moment, a shadow is spared.
 TEST(Rules, AQuietHourWithDriftNamesNothing) {
-  for (unsigned seed = 1; seed <= 5; ++seed) {
+  for (unsigned seed = 1; seed <= tests::draws(1, 10); ++seed) {
     Fleet fleet(seed);
     Findings findings(rules());
     std::normal_distribution<double> step(0, 1);

@@ -22,20 +22,6 @@ namespace json = boost::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Reference, LooksUpKeysSeriesFieldsAndMembersByAPartOfTheirNames) {
-  const auto found = look_up("first_token");
-  for (const auto* const line : {"[limits] first_token: time, 1ms to 24h; default \"5m\"\n    The longest time from",
-                                 "\nweir_time_to_first_token_seconds (histogram) on /metrics\n    First token event "
-                                 "less"})
-    EXPECT_THAT(found, HasSubstr(line));
-  EXPECT_THAT(look_up("sha256"), HasSubstr("[[key]] sha256: 64 hex digits; required\n"));
-  EXPECT_THAT(look_up("tokens_source"), HasSubstr("tokens_source in the request log\n    Where output_tokens comes"));
-  EXPECT_THAT(look_up("peers.icl"), HasSubstr("replicas.*.peers.icl of /api/live\n    Of the time between chunks."));
-  EXPECT_THAT(look_up("late_loop"), HasSubstr("Finding late_loop of: weir\n    More than 1 % of the loops'"));
-  EXPECT_THAT(look_up("undrain"), HasSubstr("POST /api/replicas/NAME/undrain\n    Gives it requests again."));
-  EXPECT_EQ(look_up("no such name"), "");
-}
-
 TEST(Reference, LooksUpWithoutRegardToCase) {
   EXPECT_THAT(look_up("TTFT"), HasSubstr("ttft_s in the request log\n"));
   EXPECT_THAT(look_up("/name/undrain"), HasSubstr("POST /api/replicas/NAME/undrain\n"));

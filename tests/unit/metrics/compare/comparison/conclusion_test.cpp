@@ -1,4 +1,4 @@
-// The first line of a report: one golden text of each kind.
+// The first line of a report, and the gate.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 
 #include "metrics/compare/comparison/conclusion.hpp"
 #include "metrics/compare/comparison/why.hpp"
+#include "tests/golden.hpp"
 
 namespace weir::metrics::compare::comparison {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 using pairs::Fault;
 using statistics::Figure;
 using statistics::Finding;
-using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
 
 /// Twenty minutes with a control, in which TPOT and TTFT are not worse, no request failed, and answers are the same.
@@ -64,195 +63,119 @@ void set(Comparison& comparison, Figure figure, Finding finding, double a, doubl
 
 std::string line(const Comparison& of) { return conclusion_of(of, gate_of(of)); }
 
-TEST(Conclusion, OfNothingWorse) {
-  EXPECT_EQ(line(compared()),
-            "May be promoted: fp8 is not worse than fp16: TTFT from 163.0 to 164.0 ms (+0.6 %), TPOT from 27.20 to "
-            "27.20 "
-            "ms (0.0 %); answers are the same.");
-  auto faster = compared();
-  set(faster, Figure::tpot, Finding::better, 1.5, 1.2);
-  EXPECT_THAT(line(faster), StartsWith("May be promoted: fp8 is faster than fp16: TTFT from 163.0 to 164.0 ms (+0.6 "
-                                       "%), "
-                                       "TPOT from 1.500 to 1.200 s (-20.0 %)"));
-  faster.mode = pairs::Mode::mirrored;
-  faster.answers.word = pairs::Alike::unknown;
-  EXPECT_THAT(line(faster), StartsWith("May be promoted, if its answers are as good: fp8 is faster"));
-  EXPECT_THAT(line(faster), HasSubstr("; answers were not compared, which takes a control."));
-  faster.mode = pairs::Mode::split;
-  EXPECT_THAT(line(faster), StartsWith("May be promoted: "));
-  EXPECT_THAT(line(faster), Not(HasSubstr("answers")));
-}
-
-TEST(Conclusion, OfNothingWorseSaysHowMuchSlowerItMayBe) {
-  auto equal = compared();
-  of(equal, Figure::ttft).interval = {-0.03, 0.074};
-  of(equal, Figure::tpot).interval = {-0.02, 0.03};
-  EXPECT_THAT(line(equal), StartsWith("May be promoted: fp8 is not worse than fp16, at most 7.4 % slower: TTFT"));
-}
-
-TEST(Conclusion, OfASlowerCandidateNamesWhatIsWorseFirst) {
-  auto slower = compared();
-  set(slower, Figure::tpot, Finding::worse, 0.0272, 0.0315);
-  EXPECT_EQ(line(slower),
-            "Do not promote fp8: it is slower: TPOT from 27.20 to 31.50 ms (+15.8 %), TTFT from 163.0 to 164.0 ms "
-            "(+0.6 %); answers are the same.");
-}
-
-TEST(Conclusion, HasAWordForEachKindOfWorse) {
-  struct Row {
-    Fault fault;
-    const char* word;
+/// Each conclusion with a line above that says what is special in the comparison.
+TEST(Conclusion, ReadsAsItsGoldenFile) {
+  std::string all;
+  const auto show = [&](const std::string& what, const auto& change) {
+    Comparison one = compared();
+    change(one);
+    all += "# " + what + "\n" + line(one) + "\n\n";
   };
-  for (const auto& [fault, word] :
-       {Row{Fault::failed, "fails more often"}, Row{Fault::empty, "answers with nothing more often"},
-        Row{Fault::length, "runs into the limit of tokens more often"},
-        Row{Fault::tools, "calls tools wrongly more often"}, Row{Fault::slo, "misses the objective more often"}}) {
-    auto one = compared();
-    one.faults[0].fault = fault;
+  show("nothing is worse", [](auto&) {});
+  const auto faster = [](auto& one) { set(one, Figure::tpot, Finding::better, 1.5, 1.2); };
+  show("faster", faster);
+  show("faster, without a control", [&](auto& one) {
+    faster(one);
+    one.mode = pairs::Mode::mirrored;
+    one.answers.word = pairs::Alike::unknown;
+  });
+  show("faster, in a split", [&](auto& one) {
+    faster(one);
+    one.mode = pairs::Mode::split;
+    one.answers.word = pairs::Alike::unknown;
+  });
+  show("how much slower it may be", [](auto& one) {
+    of(one, Figure::ttft).interval = {-0.03, 0.074};
+    of(one, Figure::tpot).interval = {-0.02, 0.03};
+  });
+  show("slower", [](auto& one) { set(one, Figure::tpot, Finding::worse, 0.0272, 0.0315); });
+  for (const auto fault : {Fault::failed, Fault::empty, Fault::length, Fault::tools, Fault::slo})
+    show("more faults", [&](auto& one) {
+      one.faults[0].fault = fault;
+      one.faults[0].finding = Finding::worse;
+      one.faults[0].pairs = {1000, 10, 2, 90};
+    });
+  show("stalls", [](auto& one) { set(one, Figure::stalls, Finding::worse, 2, 40); });
+  show("several are worse", [](auto& one) {
+    set(one, Figure::stalls, Finding::worse, 2, 40);
+    set(one, Figure::ttft, Finding::worse, 0.1, 0.2);
     one.faults[0].finding = Finding::worse;
-    one.faults[0].pairs = {1000, 10, 2, 90};
-    EXPECT_THAT(line(one), StartsWith("Do not promote fp8: it " + std::string(word) + ": " +
-                                      std::string(word_for(fault)) + " from 1.20 to 10.00 %, TTFT"));
-  }
-  auto stands = compared();
-  set(stands, Figure::stalls, Finding::worse, 2, 40);
-  EXPECT_THAT(line(stands),
-              StartsWith("Do not promote fp8: it stands still longer: stalls from 2 to 40 s per 1000 requests, TTFT"));
-  stands.faults[0].finding = Finding::worse;
-  set(stands, Figure::ttft, Finding::worse, 0.1, 0.2);
-  EXPECT_THAT(line(stands), StartsWith("Do not promote fp8: it fails more often, is slower and stands still longer: "));
-}
-
-TEST(Conclusion, OfAChangeForTheWorse) {
-  auto changed = compared();
-  changed.changes = {{Figure::tpot, 1'764'000'000'000'000 + 20 * 60'000'000LL, 0.246, 0.25}};
-  EXPECT_THAT(line(changed), StartsWith("Do not promote fp8: it became slower at 16:20 (TPOT +24.6 % since then): "
-                                        "TTFT"));
-  changed.changes[0].after = 0.1;
-  EXPECT_THAT(line(changed),
-              StartsWith("Do not promote yet: fp8 became worse at 16:20 (TPOT +24.6 % since then); find out what "
-                         "happened, "
-                         "and compare again from there (--from): TTFT"));
-  changed.changes[0].by = -0.2;
-  EXPECT_THAT(line(changed), StartsWith("May be promoted"));
-}
-
-TEST(Conclusion, OfTwoChangesForTheWorseNamesTheOneThatDecides) {
-  auto changed = compared();
+  });
   const auto at = [](int minute) { return 1'764'000'000'000'000 + minute * 60'000'000LL; };
-  changed.changes = {{Figure::ttft, at(0), 0.06, 0.06}, {Figure::tpot, at(20), 0.24, 0.25}};
-  EXPECT_THAT(line(changed), StartsWith("Do not promote fp8: it became slower at 16:20 (TPOT +24.0 % since then): "));
-  changed.changes[0].after = 0.3;
-  EXPECT_THAT(line(changed), StartsWith("Do not promote fp8: it became slower at 16:00 (TTFT +6.0 % since then): "));
-}
-
-TEST(Conclusion, SaysHowLongToWait) {
-  auto open = compared();
-  of(open, Figure::tpot).finding = Finding::inconclusive;
-  of(open, Figure::tpot).needs_s = 1861;
-  open.faults[0].finding = Finding::inconclusive;
-  open.faults[0].needs_s = 1500;
-  EXPECT_THAT(line(open),
-              StartsWith("Wait 12 min more: not known yet whether fp8 is worse than fp16 in TPOT, and too few "
-                         "requests yet to rule out failed requests, of which fp8 alone had none: TTFT"));
-  open.faults[0].pairs = {1000, 10, 2, 3};
-  EXPECT_THAT(line(open), HasSubstr("whether fp8 is worse than fp16 in failed requests and TPOT: "));
-  open.faults[0].pairs = {1000, 0, 0, 0};
-  of(open, Figure::tpot).held_back = true;
-  of(open, Figure::tpot).interval = {0.01, 0.12};
-  of(open, Figure::tpot).estimate = 0.06;
-  EXPECT_THAT(line(open), StartsWith("Wait 12 min more: fp8 looks worse than fp16 in TPOT, which is not sure yet, and "
-                                     "too few requests"));
-  // Who has seen four minutes waits for ten at least.
-  open.minutes = 4;
-  open.window.to_us = 240'000'000;
-  of(open, Figure::tpot).needs_s = open.faults[0].needs_s = 300;
-  EXPECT_THAT(line(open), StartsWith("Wait 6 min more: it is too early to tell, which takes 10 minutes"));
-  open.minutes = 0;
-  EXPECT_THAT(line(open), StartsWith("Wait for requests of both sides: "));
-}
-
-TEST(Conclusion, DoesNotLetAnybodyWaitForWhatWaitingDoesNotTell) {
-  auto open = compared();
-  set(open, Figure::stalls, Finding::inconclusive, 2, 40);
-  EXPECT_THAT(line(open), StartsWith("Look before you promote: fp8 is or may be worse than the limit in stalls, "
-                                     "and waiting alone will not tell: TTFT"));
-  EXPECT_THAT(line(open), HasSubstr("stalls from 2 to 40 s per 1000 requests"));
-  of(open, Figure::stalls).needs_s = 1200 + 86'401;
-  EXPECT_THAT(line(open), StartsWith("Look before you promote")) << "a day is too long";
-}
-
-TEST(Conclusion, OfAnswersThatDiffer) {
-  auto other = compared();
-  other.answers = {pairs::Alike::differs, "their text"};
-  EXPECT_EQ(line(other),
-            "Look at the answers of fp8 before you promote: they differ from those of fp16: TTFT from 163.0 to 164.0 "
-            "ms "
-            "(+0.6 %), TPOT from 27.20 to 27.20 ms (0.0 %); answers differ: their text.");
-}
-
-TEST(Conclusion, SaysWhatToChangeWhereWaitingIsInVain) {
-  auto none = compared();
-  of(none, Figure::tpot).finding = Finding::inconclusive;
-  of(none, Figure::tpot).needs_s = 3000;
-  const auto with_bar = [&](Bar bar) {
-    auto one = none;
-    of(one, Figure::tpot).bar = bar;
-    return one;
+  for (const auto& [by, after] : {std::pair(0.246, 0.25), {0.246, 0.1}, {-0.2, 0.1}})
+    show("a change by " + std::to_string(by) + ", " + std::to_string(after) + " after it",
+         [&, by = by, after = after](auto& one) { one.changes = {{Figure::tpot, at(20), by, after}}; });
+  for (const double of_second : {0.25, 0.3})
+    show("of two changes the one that decides", [&](auto& one) {
+      one.changes = {{Figure::ttft, at(0), 0.06, of_second == 0.3 ? 0.3 : 0.06}, {Figure::tpot, at(20), 0.24, 0.25}};
+    });
+  const auto open = [](auto& one) {
+    of(one, Figure::tpot).finding = one.faults[0].finding = Finding::inconclusive;
+    of(one, Figure::tpot).needs_s = 1861;
+    one.faults[0].needs_s = 1500;
   };
-  EXPECT_THAT(line(with_bar(Bar::load_differs)), StartsWith("Mirror all requests of one replica (twin): the sides"));
-  EXPECT_THAT(line(with_bar(Bar::spared_load)), StartsWith("Find out why one side lacks answers: "));
-  auto split = with_bar(Bar::conversations);
-  split.conversations_a = 80;
-  split.conversations_b = 12;
-  EXPECT_THAT(line(split), StartsWith("Wait for more conversations: there are 80 of fp16 and 12 of fp8, and it takes "
-                                      "50 of "
-                                      "each: TTFT"));
-  split.conversations_a = split.conversations_b = 1;
-  EXPECT_THAT(line(split), StartsWith("Let more clients ask, or mirror their requests (twin): a split draws whole "
-                                      "conversations: there are 1 of fp16 and 1 of fp8, and it takes 50 of each: "));
-  split.minutes = 5;
-  EXPECT_THAT(line(split), StartsWith("Wait for more conversations: "));
-  auto broken = none;
-  broken.faults[0].pairs = {900, 900, 0, 0};
-  EXPECT_THAT(line(broken), StartsWith("Find out why requests fail: neither side answered: "));
-  auto cold = none;
-  cold.unfilled = Unfilled{"fp8", 160'000, 79'000};
-  EXPECT_THAT(line(cold), StartsWith("Wait until the shadow is warm: fp8 has prefilled 79000 of the 160000 tokens "
-                                     "that its "
-                                     "KV cache holds: TTFT"));
-  auto dropped = none;
-  dropped.dropped = {{"primary_waits", 600}, {"max_in_flight", 1200}};
-  EXPECT_THAT(line(dropped), StartsWith("Mirror some requests: nothing was mirrored, the shadow was spared 1800 "
-                                        "requests: "
-                                        "max_in_flight 1200, primary_waits 600. Raise max_in_flight of the "
-                                        "[[shadow]]"));
-  auto apart = none;
-  apart.apart = Apart{};
-  EXPECT_THAT(line(apart),
-              StartsWith("Run fp16 and fp8 at the same time: they did not run together, so there is no verdict: "
-                         "TTFT"));
-}
-
-TEST(Conclusion, WhereNothingStreamsNamesTheWholeAnswer) {
-  auto whole = compared();
-  for (const Figure figure : {Figure::ttft, Figure::tpot}) {
-    Verdict unknown;
-    unknown.figure = figure;
-    of(whole, figure) = unknown;
-  }
-  Verdict e2e;
-  e2e.figure = Figure::e2e;
-  e2e.count = 900;
-  e2e.value_a = 2;
-  e2e.value_b = 2.1;
-  e2e.estimate = 0.05;
-  e2e.finding = Finding::not_worse;
-  whole.verdicts.push_back(e2e);
-  EXPECT_EQ(line(whole),
-            "May be promoted: fp8 is not worse than fp16: E2E from 2.000 to 2.100 s (+5.0 %); answers "
-            "are the "
-            "same.");
+  show("waiting tells", open);
+  show("waiting tells of failures", [&](auto& one) {
+    open(one);
+    one.faults[0].pairs = {1000, 10, 2, 3};
+  });
+  show("it looks worse", [&](auto& one) {
+    open(one);
+    of(one, Figure::tpot).held_back = true;
+    of(one, Figure::tpot).interval = {0.01, 0.12};
+    of(one, Figure::tpot).estimate = 0.06;
+  });
+  for (const int minutes : {4, 0})
+    show("after " + std::to_string(minutes) + " minutes", [&](auto& one) {
+      open(one);
+      one.minutes = minutes;
+      one.window.to_us = 240'000'000;
+      of(one, Figure::tpot).needs_s = one.faults[0].needs_s = 300;
+    });
+  for (const auto needs : {std::optional<double>(), std::optional(1200 + 86'401.0)})
+    show("waiting tells nothing in a day", [&](auto& one) {
+      set(one, Figure::stalls, Finding::inconclusive, 2, 40);
+      of(one, Figure::stalls).needs_s = needs;
+    });
+  show("answers differ", [](auto& one) { one.answers = {pairs::Alike::differs, "their text"}; });
+  const auto none = [](auto& one) {
+    of(one, Figure::tpot).finding = Finding::inconclusive;
+    of(one, Figure::tpot).needs_s = 3000;
+  };
+  for (const auto bar : {Bar::load_differs, Bar::spared_load})
+    show("a bar", [&](auto& one) { none(one), of(one, Figure::tpot).bar = bar; });
+  for (const auto& [a, b, minutes] : {std::tuple(80, 12, 20), {1, 1, 20}, {1, 1, 5}})
+    show("few conversations in " + std::to_string(minutes) + " minutes",
+         [&, a = a, b = b, minutes = minutes](auto& one) {
+           none(one);
+           of(one, Figure::tpot).bar = Bar::conversations;
+           one.conversations_a = static_cast<std::uint64_t>(a);
+           one.conversations_b = static_cast<std::uint64_t>(b);
+           one.minutes = minutes;
+         });
+  show("neither side answers", [&](auto& one) { none(one), one.faults[0].pairs = {900, 900, 0, 0}; });
+  show("a cold shadow", [&](auto& one) { none(one), one.unfilled = Unfilled{"fp8", 160'000, 79'000}; });
+  show("nothing was mirrored", [&](auto& one) {
+    none(one);
+    one.dropped = {{"primary_waits", 600}, {"max_in_flight", 1200}};
+  });
+  show("not at the same time", [&](auto& one) { none(one), one.apart = Apart{}; });
+  show("nothing streams", [](auto& one) {
+    for (const Figure figure : {Figure::ttft, Figure::tpot}) {
+      Verdict unknown;
+      unknown.figure = figure;
+      of(one, figure) = unknown;
+    }
+    Verdict e2e;
+    e2e.figure = Figure::e2e;
+    e2e.count = 900;
+    e2e.value_a = 2;
+    e2e.value_b = 2.1;
+    e2e.estimate = 0.05;
+    e2e.finding = Finding::not_worse;
+    one.verdicts.push_back(e2e);
+  });
+  tests::expect_golden("conclusions.txt", all);
 }
 
 using testing::ElementsAre;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 
+#include "tests/draws.hpp"
 #include "tests/unit/metrics/compare/twin_samples.hpp"
 
 namespace weir::metrics::compare::comparison {
@@ -271,7 +272,7 @@ struct Chance {
 
 TEST(Past, WithItTheLastSamplesGiveTheVerdictsOfAllWhateverTheirNumber) {
   int with_past = 0, without_equals = 0, looks = 0;
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= tests::draws(12, 60); ++seed) {
     SCOPED_TRACE(seed);
     const Chance chance(seed);
     TwinSamples samples = samples_of(chance.traffic, seed);

@@ -1,19 +1,10 @@
-// A chaos run: clients and replicas misbehave at random, settings are reloaded, replicas die and return, for so many
-// seconds; then all is quiet, and every count has to be exact. In the first third of the time the replicas stay the
-// same, so that their counters do; later a reload may add, remove, rename and move them. In the last third weir speaks
-// TLS with its clients, and they need keys.
-//
-// Usage: chaos [--seed N] [--seconds S]
-//   --seed     1 if none is given. What is drawn follows from it; what happens first depends on the machine, too.
-//   --seconds  10 if none are given.
-// The program exits 1 if anything disagrees, and says what, and how to run it again.
+#include "tests/integration/chaos/chaos.hpp"
+
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iostream>
-#include <string_view>
 #include <thread>
 
 #include "tests/integration/chaos/clients.hpp"
@@ -27,8 +18,6 @@ namespace {
 
 using Clock = integration::Clock;
 
-std::uint64_t seed = 1;
-unsigned seconds = 10;
 constexpr std::size_t clients = 24;
 /// Many times what weir holds at rest, and a fraction of what a run sends.
 constexpr std::size_t most_memory = 192 * 1024 * 1024;
@@ -50,9 +39,7 @@ Reckoning reckon_at_rest(const Town& town, const std::vector<Seen>& seen) {
   const auto& weir = town.weir();
   static_cast<void>(weir.metrics_when("empty books", [&](const integration::MetricsPage& page) {
     const auto is_there = [&](const std::string& gone) { return page.has("weir_requests_total", {{"replica", gone}}); };
-    return page.sum("weir_queued_tokens") == 0 && page.sum("weir_requests_in_flight") == 0 &&
-           page.sum("weir_requests_waiting") == 0 && page.sum("weir_buffer_memory_bytes") == 0 &&
-           std::ranges::none_of(town.names().gone(), is_there);
+    return integration::full_book(page).empty() && std::ranges::none_of(town.names().gone(), is_there);
   }));
   wait_for_lines(weir, seen.size());
   auto reckoning = reckon(seen, town.handshakes(), town.names(), weir);
@@ -63,7 +50,7 @@ Reckoning reckon_at_rest(const Town& town, const std::vector<Seen>& seen) {
 }
 
 /// Checks that a request under way at the end has its line, and that its count outlives every replica.
-void ends_under_way(Town& town) {
+void ends_under_way(Town& town, std::uint64_t seed) {
   Clients all(seed, town.door(), clients);
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   town.weir().process().send(SIGTERM);
@@ -72,7 +59,7 @@ void ends_under_way(Town& town) {
   town.weir().expect_last_words();
 }
 
-void play(Town& town) {
+void play(Town& town, std::uint64_t seed, std::uint64_t seconds) {
   auto& weir = town.weir();
   // Descriptors that weir's start has opened are closed by then.
   static_cast<void>(weir.metrics_when("the replicas to be up", [](const integration::MetricsPage& page) {
@@ -89,7 +76,7 @@ void play(Town& town) {
     if (third == Third::guarded) town.guards_its_door();
     town.becomes_wild();
     Clients all(seed, town.door(), clients);
-    for (const auto end = Clock::now() + std::chrono::milliseconds(1000) * seconds / 3; Clock::now() < end;) {
+    for (const auto end = Clock::now() + std::chrono::milliseconds(1000 * seconds / 3); Clock::now() < end;) {
       std::this_thread::sleep_for(std::chrono::milliseconds(dice.between(5, 120)));
       town.something_happens();
       memory = std::max(memory, weir.process().resident_memory());
@@ -115,40 +102,22 @@ void play(Town& town) {
             << all_told.bypassed << " not read, " << all_told.without_memory << " refused for want of memory, "
             << weir.metrics().sum("weir_limit_hits_total", {{"limit", "client_stall"}}) << " given up; "
             << town.happened() << "; at most " << memory / (1024 * 1024) << " MiB\n";
-  ends_under_way(town);
-}
-
-TEST(Chaos, EndsWithEveryCountExact) {
-  Town town(seed);
-  // weir says what it has said only if the test has failed by its end.
-  try {
-    play(town);
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << error.what();
-  }
-}
-
-bool read_number(std::string_view text, auto& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number > 0;
+  ends_under_way(town, seed);
 }
 
 }  // namespace
-}  // namespace weir::chaos
 
-int main(int argc, char** argv) {
-  using namespace weir::chaos;
-  ::testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; i += 2) {
-    const std::string_view name = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
-    const bool read = name == "--seed" ? read_number(value, seed) : name == "--seconds" && read_number(value, seconds);
-    if (!read) {
-      std::cerr << "usage: chaos [--seed N] [--seconds S]\n";
-      return 2;
-    }
+bool every_count_is_exact(std::uint64_t seed, std::uint64_t seconds) {
+  Town town(seed);
+  // weir says what it has said only if something has failed by its end.
+  try {
+    play(town, seed, seconds);
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << error.what();
   }
-  const int failed = RUN_ALL_TESTS();
-  if (failed != 0)
-    std::cerr << "Run it again with: " << argv[0] << " --seed " << seed << " --seconds " << seconds << '\n';
-  return failed;
+  const bool failed = ::testing::Test::HasFailure();
+  if (failed) std::cout << "again with: model --chaos --seed " << seed << " --seconds " << seconds << '\n';
+  return !failed;
 }
+
+}  // namespace weir::chaos
