@@ -21,6 +21,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <utility>
@@ -107,6 +108,24 @@ class PrefixIndex {
     std::uint64_t answer : 20 = 0;   // The tokens of the answer that followed.
     std::uint64_t exact : 1 = 0;     // The tokens are a replica's count.
   };
+  /// Zeros that take no memory before they are touched: the table has room for a megabyte a replica.
+  template <class T>
+  class Zeroed {
+   public:
+    explicit Zeroed(std::size_t size) : size_(size), data_(static_cast<T*>(std::calloc(size, sizeof(T)))) {
+      if (!data_ && size > 0) std::abort();
+    }
+    T& operator[](std::size_t i) { return data_.get()[i]; }
+    const T& operator[](std::size_t i) const { return data_.get()[i]; }
+    std::size_t size() const { return size_; }
+
+   private:
+    struct Free {
+      void operator()(T* data) const { std::free(data); }
+    };
+    std::size_t size_;
+    std::unique_ptr<T, Free> data_;
+  };
   struct Table {
     explicit Table(std::size_t places);
     std::size_t set_of(std::uint64_t key) const;
@@ -115,9 +134,9 @@ class PrefixIndex {
     std::size_t lines() const { return heads.size(); }
 
     std::size_t places = 0;
-    std::vector<Line> heads;
-    std::vector<Detail> details;
-    std::vector<Use> uses;
+    Zeroed<Line> heads;
+    Zeroed<Detail> details;
+    Zeroed<Use> uses;
   };
 
   void set_places(std::size_t replicas);
