@@ -314,7 +314,8 @@ TEST(ExperimentReport, HasEachFigureWithItsSpreadAndWhatRowsDifferIn) {
     Done repetitions = done();
     change(plan, repetitions);
     const auto report = report_of(plan, repetitions);
-    for (const auto& words : page) EXPECT_THAT(report.page.markdown(), HasSubstr(words));
+    for (const auto& words : page)
+      EXPECT_THAT(report.page.written(metrics::compare::report::Style::markdown), HasSubstr(words));
     for (const auto& words : json) EXPECT_THAT(report.json, HasSubstr(words));
   }
 }

@@ -229,7 +229,7 @@ TEST(SweepReport, SaysWhatIsLeftOutAndWhereTheKneeIs) {
   for (const auto& [change, says] : cases) {
     auto sizes = measured();
     change(sizes);
-    const auto text = report_of(settings(), sizes, false).page.markdown();
+    const auto text = report_of(settings(), sizes, false).page.written(metrics::compare::report::Style::markdown);
     for (const auto& words : says) EXPECT_THAT(text, HasSubstr(words));
   }
 }
@@ -261,7 +261,7 @@ TEST(SweepReport, DrawsBothPhasesAndColoursOnlyATerminal) {
   EXPECT_THAT(text, HasSubstr("Prefill: latency against throughput"));
   EXPECT_THAT(text, HasSubstr("Decode: latency against throughput"));
   EXPECT_THAT(text, HasSubstr("█"));
-  EXPECT_THAT(report.page.plain(), Not(HasSubstr("█"))) << "it has charts";
+  EXPECT_THAT(report.page.written(metrics::compare::report::Style::plain), Not(HasSubstr("█"))) << "it has charts";
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   EXPECT_THAT(as_text(report, true), HasSubstr("\x1b"));
 }
