@@ -187,7 +187,7 @@ int run_table(const TableRun& asked, const std::function<std::unique_ptr<experim
   const bool cut = !experiment::run(*run, interrupt, on_begin, on_result);
   const experiment::Report report = run->report(cut);
 
-  if (markdown) markdown.stream() << report.page.markdown();
+  if (markdown) markdown.stream() << report.page.written(metrics::compare::report::Style::markdown);
   if (csv) csv.stream() << report.csv;
   if (html) html.stream() << chart::as_html(report.title, report.page, report.charts);
   if (json) json.stream() << report.json << '\n';

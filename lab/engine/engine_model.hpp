@@ -23,7 +23,7 @@
 // not, so that a decode step yields 1 to K + 1 tokens of a sequence, all in one event. All K + 1 are computed, accepted
 // or not, and count against the knee and the token budget. Drafting itself costs nothing (as with n-gram lookup).
 //
-// With prefix caching (lab/engine/kv_memory.hpp) a prompt costs no more than what it does not share with an earlier
+// With prefix caching (lab/engine/memory.hpp) a prompt costs no more than what it does not share with an earlier
 // sequence. Whether it does is decided when it is admitted.
 //
 // A sequence that does not fit into the memory waits, and everyone behind it waits too.

@@ -62,8 +62,8 @@ struct Sequence {
 /// The ways in which an engine keeps sequences that have ended.
 enum class PrefixCaching : std::uint8_t {
   none,
-  blocks,  ///< Blocks of 16 tokens in the memory that no sequence needs now, as vLLM: see block_memory.hpp.
-  slots,   ///< The last sequence of each slot, as llama.cpp: see slot_memory.hpp.
+  blocks,  ///< Blocks of 16 tokens in the memory that no sequence needs now, as vLLM.
+  slots,   ///< The last sequence of each slot, as llama.cpp.
 };
 
 class KvMemory {

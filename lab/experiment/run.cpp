@@ -45,7 +45,8 @@ bool run(Table& table, const load::Interrupt& interrupt, const OnBegin& on_begin
 }
 
 std::string as_text(const Report& report, bool coloured) {
-  std::string out = coloured ? report.terminal.coloured() : report.terminal.plain();
+  using metrics::compare::report::Style;
+  std::string out = report.terminal.written(coloured ? Style::colour : Style::plain);
   for (const chart::Figures& under : report.charts) {
     const chart::Chart* last = nullptr;
     for (const auto& one : under.charts) {

@@ -1,6 +1,6 @@
 // Reads a streamed answer with weir's own meter, so that weir and its load call one stream by one name: complete or
-// not, with so many tokens, the first of them then. What the meter does not keep, the load adds: each gap, and the words
-// of an error. The truth of a simulated replica (lab/sim/truth.hpp) checks both.
+// not, with so many tokens, the first of them then. What the meter does not keep, the load adds: each gap, and the
+// words of an error. The truth of a simulated replica (lab/sim/session.hpp) checks both.
 //
 // A single thread uses it, and each answer has one object.
 #pragma once
@@ -56,8 +56,8 @@ class StreamReader {
 
   Api api_;
   std::unique_ptr<metrics::measure::StreamMeter> meter_;  ///< Null until the first byte.
-  Stream stream_;        ///< All but the answer.
-  std::string unended_;  ///< The end of what was read, if an event goes on behind it.
+  Stream stream_;                                         ///< All but the answer.
+  std::string unended_;                                   ///< The end of what was read, if an event goes on behind it.
 };
 
 }  // namespace weir::lab::load

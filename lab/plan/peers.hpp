@@ -35,7 +35,7 @@ enum class Peer : std::uint8_t {
   /// last blocks of 64 tokens that it was sent, as many as fit into its KV cache.
   token_load,
   /// No router: it knows all engines, their caches and the lengths of answers, and takes the engine where the sum of
-  /// all requests' times grows least (outlook.hpp). It does not know the requests to come.
+  /// all requests' times grows least (Outlook). It does not know the requests to come.
   oracle,
 };
 

@@ -55,7 +55,7 @@ class StreamMeter {
     bool strip_usage = false;                 ///< Removes the usage event: weir asked for it, the client did not.
     bool strip_continuous_usage = false;      ///< With strip_usage, removes the usage member of every chunk, too.
     bool strip_timings = false;               ///< Removes llama.cpp's timings from every chunk but the last.
-    Rare<wire::EngineFigures> engine{};       ///< The response head said this (TGI): see wire/engine/head.hpp.
+    Rare<wire::EngineFigures> engine{};       ///< The response head said this (TGI): see wire/engine/report.hpp.
     const SipKey* fingerprint_key = nullptr;  ///< If it is set, the answer gets a fingerprint. It outlives the meter.
     std::uint32_t choices = 1;                ///< The number of choices: the request's n times its prompts.
     std::uint32_t prompts = 1;                ///< The number of the request's prompts.

@@ -29,7 +29,7 @@ struct Fingerprint {
   };
   struct Call {
     std::uint64_t name = 0;
-    std::uint64_t arguments = 0;  ///< The hash of canonical JSON (wire/json/canonical.hpp), else of the text.
+    std::uint64_t arguments = 0;  ///< The hash of canonical JSON (wire/json/writer.hpp), else of the text.
     bool valid = false;           ///< The arguments are JSON.
     bool operator==(const Call&) const = default;
   };
@@ -168,7 +168,7 @@ struct Answer {
   Rare<wire::EngineFigures> engine;
   /// Set if a fingerprint was asked for, and the answer has one choice, came whole and could be read.
   Rare<Fingerprint> fingerprint;
-  std::uint64_t id = 0;       ///< Hash of the id that the replica gave it (metrics/names.hpp); 0 if it has none.
+  std::uint64_t id = 0;       ///< Hash of the id that the replica gave it (metrics/vocabulary.hpp); 0 if it has none.
   std::string finish_reason;  ///< "" if there is none. It is cut at 32 bytes.
 
   /// True if nobody told n, and weir counted what came.

@@ -1,4 +1,4 @@
-// Writes a line of the request log: the fields of log_fields.hpp, in their order.
+// Writes a line of the request log: the fields of log_fields(), in their order.
 #include "metrics/record/log_line.hpp"
 
 #include <array>

@@ -2,9 +2,9 @@
 // checks. Prints the tables of tests/bench/results/failures.txt.
 #include <cstdio>
 
-#include "lab/plan/faults.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
 #include "tests/bench/command_line.hpp"
+#include "tests/bench/plan/faults.hpp"
 
 namespace {
 

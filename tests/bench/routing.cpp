@@ -1,5 +1,5 @@
 // Compares ways to choose a replica in simulated time: weir's, other routers' rules, and an oracle, in front of engine
-// models under the workloads of lab/plan/routing_workloads.hpp.
+// models under the workloads of tests/bench/plan/routing_workloads.hpp.
 //
 // A cell is a workload at a load. Each seed gives a cell's figures, and the tables have means over the seeds. Figures
 // count the requests that arrived in a cell's window: after 15 % of the seconds in which requests come and, in a closed
@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "lab/plan/routing_workloads.hpp"
+#include "tests/bench/plan/routing_workloads.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
 #include "tests/bench/command_line.hpp"
 

@@ -2,7 +2,7 @@
 // one by one.
 //
 // TTFT = a + b * uncached prompt tokens; (last - first token) = c * (output tokens - 1) + d. The intervals are t
-// intervals at 95 % of the slopes (metrics/compare/statistics/measured.hpp). Pure functions.
+// intervals at 95 % of the slopes (metrics/compare/statistics/intervals.hpp). Pure functions.
 #pragma once
 
 #include <cstdint>

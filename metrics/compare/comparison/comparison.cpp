@@ -227,17 +227,9 @@ class Comparing {
     if (found && pairing_.mode == pairs::Mode::split) asked.from_us = result_.window.from_us;
     table_.mode = pairing_.mode;
     pairing_ = add(table_, pairing_, {names_, asked, options_.slo, options_.same_load, last_us_});
-    result_.pairs = table_.pairs;
-    result_.requests_a = table_.requests_a;
-    result_.requests_b = table_.requests_b;
-    result_.conversations_a = table_.conversations_a;
-    result_.crowd = table_.crowd;
-    result_.conversations_b = table_.conversations_b;
-    result_.warming = table_.warming;
-    result_.dropped = table_.dropped;
+    static_cast<table::Counted&>(result_) = table_;
     result_.unfinished = table_.load.unfinished;
     result_.sampled = table_.load.sampled;
-    result_.sameness = table_.sameness;
     for (const table::Row& row : table_.rows) result_.minutes += row.requests_a > 0 && row.requests_b > 0;
     result_.divergence = pairs::divergence_of(pairing_.pairs, names_);
     for (const auto quantity : pairs::quantities) count_answers(quantity);

@@ -188,20 +188,18 @@ inline constexpr double crowded = 1.5;
 inline constexpr double drift_allowance = 0.08;
 inline constexpr double drift_minutes = 40, most_autocorrelation = 0.55;
 
-struct Comparison {
+struct ComparedSides {
+  ComparedSide side_a, side_b;
+  std::string a, b;                 ///< The names of the sides; two sides have two names.
+  bool one_configuration = false;   ///< Both sides are of one `config`: nothing is to be promoted.
+  bool only_configuration = false;  ///< And no other is among the samples.
+  sides::Drops other_drops;         ///< Then, what shadows without a `config` were spared.
+};
+
+struct Comparison : ComparedSides, table::Counted {
   State state = State::too_few;
   pairs::Mode mode = pairs::Mode::split;
-  ComparedSide side_a, side_b;
-  std::string a, b;                              ///< The names of the sides; two sides have two names.
-  bool one_configuration = false;                ///< Both sides are of one `config`: nothing is to be promoted.
-  bool only_configuration = false;               ///< And no other is among the samples.
-  sides::Drops other_drops;                      ///< Then, what shadows without a `config` were spared.
-  std::uint64_t pairs = 0;                       ///< 0 in a split.
-  std::uint64_t repeated = 0;                    ///< Answers that are left out: that of another shadow counts.
-  std::uint64_t requests_a = 0, requests_b = 0;  ///< In the window.
-  std::uint64_t conversations_a = 0, conversations_b = 0;  ///< Of a split.
-  double crowd = 1;           ///< Of a split: the requests of a replica of b, beside those of one of a.
-  std::uint64_t warming = 0;  ///< Pairs that were left out because the shadow was cold.
+  std::uint64_t repeated = 0;  ///< Answers that are left out: that of another shadow counts.
   /// Samples of the sides' shadows that are gone and in no table (Options::lost); 0 with a window that was asked for.
   std::uint64_t lost = 0;
   statistics::Window window{};
@@ -216,14 +214,11 @@ struct Comparison {
   bool drifts = false;  ///< A time of one minute is much like that of the minute before.
   std::vector<Verdict> verdicts;
   std::vector<FaultVerdict> faults;  ///< `slo` only with an objective.
-  pairs::Sameness sameness{};
   Answers answers{};
   pairs::Divergence divergence{};                ///< 0 in a split.
   std::array<Had, pairs::quantity_count> had{};  ///< Of the answers that are held.
   /// Requests to be mirrored that have no finished shadow, by reason: a drop reason, an outcome, or not_mirrored.
   std::map<std::string, std::uint64_t> unfinished;
-  /// Why nothing was mirrored: each pair lacks an answer that was never asked for. Empty if any pair has both.
-  sides::Drops dropped;
   std::uint64_t sampled = 0;  ///< Pairs, and requests that were not mirrored.
   std::vector<Note> notes;
   std::optional<Unfilled> unfilled{};  ///< A longer window alone would not do.

@@ -22,6 +22,11 @@ bool is(const Comparison& comparison, Figure figure, Finding finding) {
   return verdict != nullptr && verdict->finding == finding;
 }
 
+/// True if one of the sentences is about what has this name: it begins with the name and a colon.
+bool is_among(std::string_view name, const std::vector<std::string>& sentences) {
+  return std::ranges::any_of(sentences, [&](std::string_view one) { return one.substr(0, one.find(':')) == name; });
+}
+
 bool any_time(const Comparison& comparison, Finding finding) {
   return std::ranges::any_of(comparison.verdicts, [&](const Verdict& one) {
     return one.finding == finding && is_latency(one.figure) && one.figure != Figure::stalls;
@@ -43,13 +48,10 @@ std::string figure_text(const Verdict& verdict) {
 /// answers differ.
 std::vector<std::string> told_figures(const Comparison& comparison, const std::vector<std::string>& unknown) {
   std::vector<std::string> worse, differing, others;
-  const auto is_open = [&](std::string_view name) {
-    return std::ranges::any_of(unknown,
-                               [&](const std::string& one) { return one.starts_with(std::string(name) + ':'); });
-  };
   for (const auto& fault : comparison.faults) {
     if (fault.finding == Finding::worse) worse.push_back(fault_text(fault));
-    if (fault.finding == Finding::better || (is_open(name_of(fault.fault)) && fault.share_b() > fault.share_a()))
+    if (fault.finding == Finding::better ||
+        (is_among(name_of(fault.fault), unknown) && fault.share_b() > fault.share_a()))
       others.push_back(fault_text(fault));
   }
   const bool any_stream = comparison.verdict_of(Figure::ttft) && comparison.verdict_of(Figure::ttft)->count > 0;
@@ -62,8 +64,8 @@ std::vector<std::string> told_figures(const Comparison& comparison, const std::v
     const bool always = verdict.figure == Figure::ttft || verdict.figure == Figure::tpot ||
                         (verdict.figure == Figure::e2e && !any_stream);
     const bool differs = verdict.finding == Finding::longer || verdict.finding == Finding::shorter;
-    const bool stalls =
-        verdict.figure == Figure::stalls && is_open(name_of(verdict.figure)) && *verdict.value_b > *verdict.value_a;
+    const bool stalls = verdict.figure == Figure::stalls && is_among(name_of(verdict.figure), unknown) &&
+                        *verdict.value_b > *verdict.value_a;
     if (verdict.finding == Finding::worse)
       worse.push_back(figure_text(verdict));
     else if (differs)
@@ -134,14 +136,11 @@ struct Guardrails {
 /// Reads sentences that begin with a name and a colon.
 Guardrails open_guardrails(const Comparison& comparison, const std::vector<std::string>& unknown) {
   Guardrails open;
-  const auto begins = [&](std::string_view name) {
-    return std::ranges::any_of(unknown, [&](std::string_view one) { return one.substr(0, one.find(':')) == name; });
-  };
   for (const auto& fault : comparison.faults)
-    if (begins(name_of(fault.fault)))
+    if (is_among(name_of(fault.fault), unknown))
       (fault.pairs.pairs > 0 && fault.pairs.only_b == 0 ? open.unseen : open.others).push_back(word_for(fault.fault));
   for (const auto& verdict : comparison.verdicts) {
-    if (!begins(name_of(verdict.figure))) continue;
+    if (!is_among(name_of(verdict.figure), unknown)) continue;
     const bool above = verdict.interval && verdict.interval->low > 0 && verdict.held_back && verdict.estimate > 0;
     (above                           ? open.likely
      : verdict.bar == Bar::no_values ? open.nowhere
@@ -345,59 +344,45 @@ bool is_guardrail(const Comparison& comparison, Figure figure) {
   return 100 * std::min(streamed, answers_with(comparison, figure)) >= streamed + whole;
 }
 
-class Sorting {
- public:
-  explicit Sorting(const Comparison& comparison) : comparison_(comparison) {}
-
-  GateResult run() {
-    for (const FaultVerdict& fault : comparison_.faults) {
-      const bool told = fault.pairs.pairs > 0 || fault.fault == pairs::Fault::failed;
-      const bool safe = fault.finding == Finding::better || fault.finding == Finding::not_worse;
-      if (told) add(name_of(fault.fault), fault.finding, !safe, why(fault, comparison_));
-    }
-    for (const Verdict& verdict : comparison_.verdicts) {
-      const bool differs = verdict.finding == Finding::longer || verdict.finding == Finding::shorter;
-      // The sentence about answers tells that of pairs.
-      if (differs && comparison_.mode != pairs::Mode::split) continue;
-      add(name_of(verdict.figure), verdict.finding, is_guardrail(comparison_, verdict.figure) && !is_safe(verdict),
-          why(verdict, comparison_));
-    }
-    for (const Changed& changed : comparison_.changes)
-      if (changed.by > 0)
-        add("changed", changed.after >= sure_change ? Finding::worse : Finding::inconclusive, true,
-            change_sentence(changed, comparison_));
-    if (comparison_.has_several_answers())
-      result_.unknown.push_back("shadows: one side has several answers to " + std::to_string(comparison_.repeated) +
-                                " requests, and the first of each counts; name one shadow or replica.");
-    if (comparison_.one_configuration)
-      result_.unknown.emplace_back("configuration: both sides are of one, so nothing is to be promoted.");
-    if (!result_.worse.empty())
-      result_.but_for_answers = Gate::worse;
-    else if (result_.unknown.empty() && !comparison_.verdicts.empty())
-      result_.but_for_answers = Gate::pass;
-    result_.word = result_.but_for_answers;
-    if (comparison_.answers.word != pairs::Alike::differs) return std::move(result_);
-    result_.answers = "answers: " + why(comparison_.answers, comparison_);
-    result_.unknown.push_back(result_.answers);
-    if (result_.word == Gate::pass) result_.word = Gate::unknown;
-    return std::move(result_);
-  }
-
- private:
-  void add(std::string_view name, Finding finding, bool open, const std::string& sentence) {
-    const std::string text = std::string(name) + ": " + sentence;
-    if (finding == Finding::worse)
-      result_.worse.push_back(text);
-    else if (open)
-      result_.unknown.push_back(text);
-  }
-
-  const Comparison& comparison_;
-  GateResult result_;
-};
-
 }  // namespace
 
-GateResult gate_of(const Comparison& comparison) { return Sorting(comparison).run(); }
+GateResult gate_of(const Comparison& comparison) {
+  GateResult result;
+  const auto add = [&](std::string_view name, Finding finding, bool open, const std::string& sentence) {
+    if (finding == Finding::worse || open)
+      (finding == Finding::worse ? result.worse : result.unknown).push_back(std::string(name) + ": " + sentence);
+  };
+  for (const FaultVerdict& fault : comparison.faults) {
+    const bool told = fault.pairs.pairs > 0 || fault.fault == pairs::Fault::failed;
+    const bool safe = fault.finding == Finding::better || fault.finding == Finding::not_worse;
+    if (told) add(name_of(fault.fault), fault.finding, !safe, why(fault, comparison));
+  }
+  for (const Verdict& verdict : comparison.verdicts) {
+    const bool differs = verdict.finding == Finding::longer || verdict.finding == Finding::shorter;
+    // The sentence about answers tells that of pairs.
+    if (differs && comparison.mode != pairs::Mode::split) continue;
+    add(name_of(verdict.figure), verdict.finding, is_guardrail(comparison, verdict.figure) && !is_safe(verdict),
+        why(verdict, comparison));
+  }
+  for (const Changed& changed : comparison.changes)
+    if (changed.by > 0)
+      add("changed", changed.after >= sure_change ? Finding::worse : Finding::inconclusive, true,
+          change_sentence(changed, comparison));
+  if (comparison.has_several_answers())
+    result.unknown.push_back("shadows: one side has several answers to " + std::to_string(comparison.repeated) +
+                             " requests, and the first of each counts; name one shadow or replica.");
+  if (comparison.one_configuration)
+    result.unknown.emplace_back("configuration: both sides are of one, so nothing is to be promoted.");
+  if (!result.worse.empty())
+    result.but_for_answers = Gate::worse;
+  else if (result.unknown.empty() && !comparison.verdicts.empty())
+    result.but_for_answers = Gate::pass;
+  result.word = result.but_for_answers;
+  if (comparison.answers.word != pairs::Alike::differs) return result;
+  result.answers = "answers: " + why(comparison.answers, comparison);
+  result.unknown.push_back(result.answers);
+  if (result.word == Gate::pass) result.word = Gate::unknown;
+  return result;
+}
 
 }  // namespace weir::metrics::compare::comparison

@@ -34,8 +34,6 @@ std::vector<RatioSums> parts_of(const Table& table, Figure figure, const std::ve
   return parts;
 }
 
-bool is_geomean(Figure figure) { return figure == Figure::ttft_geomean || figure == Figure::tpot_geomean; }
-
 /// The least effect that is a verdict without a history. A short window shows less of a drift, and a strong drift takes
 /// equal GPUs further apart.
 double allowance(double minutes, double autocorrelation) {
@@ -111,8 +109,8 @@ class Judging {
     const auto scale = table::scale_of(figure);
     const auto all = statistics::figure_of(whole, scale);
     if (all) {
-      verdict.value_a = is_geomean(figure) ? std::exp(whole.mean_a()) : whole.mean_a();
-      verdict.value_b = is_geomean(figure) ? std::exp(whole.mean_b()) : whole.mean_b();
+      verdict.value_a = table::is_geomean(figure) ? std::exp(whole.mean_a()) : whole.mean_a();
+      verdict.value_b = table::is_geomean(figure) ? std::exp(whole.mean_b()) : whole.mean_b();
       verdict.estimate = shown(figure, *all);
     }
     for (const RatioSums& part : parts) {

@@ -22,31 +22,16 @@ double tokens_of(const Pair& pair) {
 }
 double tokens_of(const Single& one) { return std::max(tokens_of(*one.sample), tokens_of(one.primary)); }
 
-/// Counts what each side was spared.
-class Counting {
- public:
-  explicit Counting(Load& load) : load_(load) {}
-
-  /// Takes one request. A reason is "" where the side finished it.
-  void add(const std::string& reason_a, const std::string& reason_b, double tokens) {
-    ++load_.sampled;
-    load_.prompt_tokens += tokens;
-    if (reason_a.empty() != reason_b.empty()) spare(reason_a.empty() ? load_.b : load_.a, reason_a + reason_b, tokens);
-  }
-  void settle() {
-    for (Spared* const side : {&load_.a, &load_.b})
-      side->prompt_tokens = load_.prompt_tokens > 0 ? side->prompt_tokens / load_.prompt_tokens : 0;
-  }
-
- private:
-  void spare(Spared& side, const std::string& reason, double tokens) {
-    ++side.requests;
-    ++side.by_reason[reason];
-    side.prompt_tokens += tokens;
-  }
-
-  Load& load_;
-};
+/// Counts what each side was spared of one request. A reason is "" where the side finished it.
+void count(Load& load, const std::string& reason_a, const std::string& reason_b, double tokens) {
+  ++load.sampled;
+  load.prompt_tokens += tokens;
+  if (reason_a.empty() == reason_b.empty()) return;
+  Spared& side = reason_a.empty() ? load.b : load.a;
+  ++side.requests;
+  ++side.by_reason[reason_a + reason_b];
+  side.prompt_tokens += tokens;
+}
 
 /// Returns why a side has no finished answer; "" if it has one.
 std::string reason_of(const samples::Sample& side, const samples::Sample& other, const samples::Names& names) {
@@ -141,11 +126,10 @@ Load load_of(const Pairing& pairing, const samples::Names& names, std::optional<
     load.same = same_load.value_or(share_pools(pairing));
     return load;
   }
-  Counting counting(load);
   for (const Pair& pair : pairing.pairs) {
     sides.add(pair);
     const std::string reason_a = reason_of(*pair.a, *pair.b, names), reason_b = reason_of(*pair.b, *pair.a, names);
-    counting.add(reason_a, reason_b, tokens_of(pair));
+    count(load, reason_a, reason_b, tokens_of(pair));
     if (sides.shadow_b && !reason_b.empty()) {
       ++load.unfinished[reason_b];
     } else if (sides.shadow_a && !reason_a.empty()) {
@@ -159,15 +143,16 @@ Load load_of(const Pairing& pairing, const samples::Names& names, std::optional<
   if (load.same) {
     const std::string not_sent = "not_mirrored";
     for (const Single& one : missing_b) {
-      counting.add(reason_of(*one.sample, *one.sample, names), not_sent, tokens_of(one));
+      count(load, reason_of(*one.sample, *one.sample, names), not_sent, tokens_of(one));
       ++load.unfinished[not_sent];
     }
     for (const Single& one : missing_a) {
-      counting.add(not_sent, reason_of(*one.sample, *one.sample, names), tokens_of(one));
+      count(load, not_sent, reason_of(*one.sample, *one.sample, names), tokens_of(one));
       ++load.unfinished[not_sent];
     }
   }
-  counting.settle();
+  for (Spared* const side : {&load.a, &load.b})
+    side->prompt_tokens = load.prompt_tokens > 0 ? side->prompt_tokens / load.prompt_tokens : 0;
   return load;
 }
 

@@ -202,7 +202,7 @@ double frozen_s(const samples::Sample& sample) {
   const auto is_long = [](const auto& bin) { return seconds_of(bin) > shortest_s; };
   if (std::ranges::none_of(sample.gaps, is_long)) return 0;
   statistics::GapCounts gaps;
-  for (const auto& bin : sample.gaps) gaps[bin.index] += bin.count;
+  statistics::add(gaps, sample.gaps);
   const double most = std::max(shortest_s, times_the_median * statistics::quantile_of_gaps(gaps, 0.5));
   double sum = 0;
   for (const auto& bin : sample.gaps)

@@ -188,58 +188,42 @@ std::vector<std::string> Document::folded_headings() const {
   return headings;
 }
 
-std::vector<const Document::Part*> Document::shown(Detail detail) const {
-  std::vector<const Part*> parts;
-  bool folded = false;
-  for (const auto& part : parts_) {
-    if (const auto* heading = std::get_if<Heading>(&part)) folded = heading->folded && detail == Detail::brief;
-    if (!folded) parts.push_back(&part);
+std::string Document::text_of(const Part& part, bool colour) {
+  if (const auto* paragraph = std::get_if<Paragraph>(&part)) return wrapped(paragraph->text, 0) + '\n';
+  if (const auto* item = std::get_if<Item>(&part)) return "- " + wrapped(item->text, 2) + '\n';
+  if (const auto* heading = std::get_if<Heading>(&part)) {
+    const auto text = wrapped(heading->text, 0);
+    if (colour) return "\x1b[1m" + text + "\x1b[0m\n";
+    return text + '\n' + std::string(std::min(width(heading->text), widest_line), '-') + '\n';
   }
-  return parts;
-}
-
-std::string Document::text(bool colour, Detail detail) const {
   std::string out;
-  const Part* before = nullptr;
-  for (const Part* part : shown(detail)) {
-    // Items of one list stand together.
-    if (before && !(std::holds_alternative<Item>(*part) && std::holds_alternative<Item>(*before))) out += '\n';
-    before = part;
-    if (const auto* heading = std::get_if<Heading>(part)) {
-      const auto text = wrapped(heading->text, 0);
-      out += (colour ? "\x1b[1m" + text + "\x1b[0m" : text) + '\n';
-      if (!colour) out += std::string(std::min(width(heading->text), widest_line), '-') + '\n';
-    } else if (const auto* paragraph = std::get_if<Paragraph>(part)) {
-      out += wrapped(paragraph->text, 0) + '\n';
-    } else if (const auto* item = std::get_if<Item>(part)) {
-      out += "- " + wrapped(item->text, 2) + '\n';
-    } else {
-      const auto tables = beside(std::get<Table>(*part));
-      for (const auto& table : tables) out += (&table == &tables.front() ? "" : "\n") + drawn(table, colour);
-    }
-  }
+  for (const auto& table : beside(std::get<Table>(part))) out += (out.empty() ? "" : "\n") + drawn(table, colour);
   return out;
 }
 
-std::string Document::markdown(Detail detail) const {
+std::string Document::markdown_of(const Part& part) {
+  if (const auto* heading = std::get_if<Heading>(&part)) return "## " + in_markdown(heading->text) + '\n';
+  if (const auto* paragraph = std::get_if<Paragraph>(&part)) return in_markdown(paragraph->text) + '\n';
+  if (const auto* item = std::get_if<Item>(&part)) return "- " + in_markdown(item->text) + '\n';
+  const auto& table = std::get<Table>(part);
+  std::string out = row_in_markdown(table.header) + '|';
+  for (std::size_t i = 0; i < table.header.size(); ++i) out += i == 0 ? "---|" : "---:|";
+  out += '\n';
+  for (const auto& row : table.rows) out += row_in_markdown(row);
+  return out;
+}
+
+std::string Document::written(Style style, Detail detail) const {
   std::string out;
-  const Part* before = nullptr;
-  for (const Part* part : shown(detail)) {
-    if (before && !(std::holds_alternative<Item>(*part) && std::holds_alternative<Item>(*before))) out += '\n';
-    before = part;
-    if (const auto* heading = std::get_if<Heading>(part)) {
-      out += "## " + in_markdown(heading->text) + '\n';
-    } else if (const auto* paragraph = std::get_if<Paragraph>(part)) {
-      out += in_markdown(paragraph->text) + '\n';
-    } else if (const auto* item = std::get_if<Item>(part)) {
-      out += "- " + in_markdown(item->text) + '\n';
-    } else {
-      const auto& table = std::get<Table>(*part);
-      out += row_in_markdown(table.header) + '|';
-      for (std::size_t i = 0; i < table.header.size(); ++i) out += i == 0 ? "---|" : "---:|";
-      out += '\n';
-      for (const auto& row : table.rows) out += row_in_markdown(row);
-    }
+  bool folded = false, item_before = false;
+  for (const Part& part : parts_) {
+    if (const auto* heading = std::get_if<Heading>(&part)) folded = heading->folded && detail == Detail::brief;
+    if (folded) continue;
+    // Items of one list stand together.
+    const bool item = std::holds_alternative<Item>(part);
+    if (!out.empty() && !(item && item_before)) out += '\n';
+    item_before = item;
+    out += style == Style::markdown ? markdown_of(part) : text_of(part, style == Style::colour);
   }
   return out;
 }

@@ -23,6 +23,8 @@ struct Table {
 
 /// How much of a document is shown: without what is folded, or all of it.
 enum class Detail { brief, full };
+/// With `colour`, headings are bold, and the words of verdicts have colours.
+enum class Style { plain, colour, markdown };
 /// No line of a text is longer.
 inline constexpr std::size_t widest_line = 100;
 
@@ -37,12 +39,9 @@ class Document {
   void item(std::string_view text);  ///< Items that follow each other are a list.
   void table(Table table);
 
-  /// Tables break within their cells, and names at any place, so that each line fits. A table of many columns is drawn
-  /// as several, each with the first column.
-  std::string plain(Detail detail = Detail::full) const { return text(false, detail); }
-  /// Headings are bold, and the words of verdicts have colours.
-  std::string coloured(Detail detail = Detail::full) const { return text(true, detail); }
-  std::string markdown(Detail detail = Detail::full) const;
+  /// Tables of a text break within their cells, and names at any place, so that each line fits. A table of many columns
+  /// is drawn as several, each with the first column.
+  std::string written(Style style, Detail detail = Detail::full) const;
   /// An array of parts: {"heading","about"} (and "folded": true), {"paragraph"}, {"item"} or
   /// {"table":{"header","rows"}}.
   std::string json() const;
@@ -62,9 +61,8 @@ class Document {
     std::string text;
   };
   using Part = std::variant<Heading, Paragraph, Item, Table>;
-  std::string text(bool colour, Detail detail) const;
-  /// Returns the parts that are shown.
-  std::vector<const Part*> shown(Detail detail) const;
+  static std::string text_of(const Part& part, bool colour);
+  static std::string markdown_of(const Part& part);
   std::vector<Part> parts_;
 };
 

@@ -209,12 +209,8 @@ void write_sameness(JsonWriter& json, const comparison::Comparison& comparison) 
 }
 
 void write(JsonWriter& json, const std::optional<comparison::HistoryUsed>& history) {
-  json.key("history");
-  if (!history) {
-    json.null();
-    return;
-  }
-  json.open('{').key("hours").decimal(history->hours).key("source").text(history->source).close('}');
+  if (!history) return void(json.key("history").null());
+  json.key("history").open('{').key("hours").decimal(history->hours).key("source").text(history->source).close('}');
 }
 
 void write(JsonWriter& json, const comparison::GateResult& gate) {
@@ -230,19 +226,17 @@ void write_notes(JsonWriter& json, std::span<const comparison::Note> notes) {
   json.close(']');
 }
 
-void write_window(JsonWriter& json, std::string_view name, const statistics::Window& window) {
+void write_window(JsonWriter& json, std::string_view name, const std::optional<statistics::Window>& known) {
+  if (!known) return void(json.key(name).null());
+  const statistics::Window& window = *known;
   json.key(name).open('{').key("from").text(samples::format_rfc3339(window.from_us));
   json.key("to").text(samples::format_rfc3339(window.to_us)).close('}');
 }
 
 /// When each side ran, if not at the same time.
 void write(JsonWriter& json, const std::optional<comparison::Apart>& apart) {
-  json.key("apart");
-  if (!apart) {
-    json.null();
-    return;
-  }
-  json.open('{');
+  if (!apart) return void(json.key("apart").null());
+  json.key("apart").open('{');
   write_window(json, "a", apart->a);
   write_window(json, "b", apart->b);
   json.close('}');
@@ -257,16 +251,6 @@ void write_changes(JsonWriter& json, std::span<const comparison::Changed> change
   json.close(']');
 }
 
-/// An empty window has neither beginning nor end.
-void write_moment(JsonWriter& json, std::string_view name, const statistics::Window& window, std::int64_t us) {
-  json.key(name);
-  if (window.to_us > window.from_us) {
-    json.text(samples::format_rfc3339(us));
-  } else {
-    json.null();
-  }
-}
-
 void write(JsonWriter& json, const Report& report) {
   const auto& comparison = report.comparison;
   json.open('{').key("v").count(1).key("state").text(name_of(comparison.state));
@@ -276,14 +260,13 @@ void write(JsonWriter& json, const Report& report) {
   json.key("pairs").count(comparison.pairs);
   json.key("conversations_a").count(comparison.conversations_a);
   json.key("conversations_b").count(comparison.conversations_b).key("window").open('{');
-  write_moment(json, "from", comparison.window, comparison.window.from_us);
-  write_moment(json, "to", comparison.window, comparison.window.to_us);
+  // An empty window has neither beginning nor end.
+  const auto& window = comparison.window;
+  const bool any = window.to_us > window.from_us;
+  json.key("from").known_text(any ? samples::format_rfc3339(window.from_us) : std::string());
+  json.key("to").known_text(any ? samples::format_rfc3339(window.to_us) : std::string());
   json.key("minutes").decimal(comparison.minutes).close('}');
-  if (comparison.held) {
-    write_window(json, "held", *comparison.held);
-  } else {
-    json.key("held").null();
-  }
+  write_window(json, "held", comparison.held);
   json.key("needs_s").decimal(comparison.needs_s).key("declared").boolean(comparison.declared);
   write(json, comparison.history);
   write(json, comparison.apart);

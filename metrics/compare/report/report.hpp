@@ -57,7 +57,6 @@ Document summary_of(const CandidatesReport& report);
 std::string as_json(const Report& report);
 std::string as_json(const CandidatesReport& report);
 
-enum class Style { plain, colour, markdown };
 std::string as_text(const Report& report, Style style, Detail detail = Detail::full);
 std::string as_text(const CandidatesReport& report, Style style, Detail detail = Detail::full);
 

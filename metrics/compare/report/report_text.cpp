@@ -27,22 +27,11 @@ std::string state_sentence(const comparison::Comparison& comparison) {
     return fmt::format("Side by side: {} requests of ", comparison.requests_a) + comparison.a + ' ' +
            comparison::stretch(apart->a) + fmt::format(", and {} of ", comparison.requests_b) + comparison.b + ' ' +
            comparison::stretch(apart->b) + '.';
-  const auto pairs = fmt::format("{} pairs", comparison.pairs);
   const auto what = comparison.mode == pairs::Mode::split
                         ? fmt::format("{} and {} requests", comparison.requests_a, comparison.requests_b)
-                        : pairs;
-  std::string text;
-  switch (comparison.state) {
-    case comparison::State::final:
-      text = "Final: " + what;
-      break;
-    case comparison::State::running:
-      text = "Running: " + what;
-      break;
-    case comparison::State::too_few:
-      text = "Too few: " + what;
-      break;
-  }
+                        : fmt::format("{} pairs", comparison.pairs);
+  static constexpr std::array states{"Final: ", "Running: ", "Too few: "};
+  std::string text = states[static_cast<std::size_t>(comparison.state)] + what;
   if (!window.is_moment()) {
     text +=
         ' ' + comparison::stretch(window) + fmt::format(", {:.0f} minutes with requests of both", comparison.minutes);
@@ -167,25 +156,16 @@ void add(Document& document, const Report& report) {
 }
 
 std::string written(const Document& document, Style style, Detail detail) {
+  const auto folded = document.folded_headings();
+  if (detail == Detail::full || folded.empty()) return document.written(style, detail);
   // In brief the text says what it leaves out.
+  std::string more;
+  for (const auto& heading : folded) {
+    if (more.find(heading) == std::string::npos) more += (more.empty() ? "" : "; ") + heading;
+  }
   Document hint;
-  if (const auto folded = document.folded_headings(); detail == Detail::brief && !folded.empty()) {
-    std::string more;
-    for (const auto& heading : folded) {
-      if (more.find(heading) == std::string::npos) more += (more.empty() ? "" : "; ") + heading;
-    }
-    hint.paragraph("More with --details: " + more + '.');
-  }
-  const auto both = [&](auto write) { return write(document) + (hint.empty() ? "" : '\n' + write(hint)); };
-  switch (style) {
-    case Style::plain:
-      return both([&](const Document& one) { return one.plain(detail); });
-    case Style::colour:
-      return both([&](const Document& one) { return one.coloured(detail); });
-    case Style::markdown:
-      return both([&](const Document& one) { return one.markdown(detail); });
-  }
-  return {};
+  hint.paragraph("More with --details: " + more + '.');
+  return document.written(style, detail) + '\n' + hint.written(style);
 }
 
 /// "+14.1 % worse", "none", or unknown_cell where the candidate has no such figure.

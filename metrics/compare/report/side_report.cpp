@@ -97,12 +97,12 @@ std::string prefill_text(const Side& side) {
          " at once";
 }
 
-template <std::optional<sides::Cost> Side::* cost, double sides::Cost::* member>
+template <std::optional<sides::Cost> sides::Costs::* cost, double sides::Cost::* member>
 void write_cost(JsonWriter& json, const Side& side) {
   json.decimal(side.*cost ? std::optional((*(side.*cost)).*member) : std::nullopt);
 }
 
-template <std::optional<sides::Cost> Side::* cost>
+template <std::optional<sides::Cost> sides::Costs::* cost>
 std::string cost_text(const Side& side) {
   if (!(side.*cost)) return unknown_cell;
   return short_number((side.*cost)->per_thousand_requests) + " / " +

@@ -10,6 +10,7 @@
 
 #include "metrics/text.hpp"
 #include "metrics/wire/json/on_demand.hpp"
+#include "metrics/wire/json/walker.hpp"
 
 namespace weir::metrics::compare::samples {
 namespace {
@@ -152,9 +153,13 @@ void count_for_replay(Line& line, Value& value) {
   }
 }
 
+/// All members are of the line itself.
+enum class Level : std::uint8_t { line };
+
 struct Member {
   std::string_view key;
   void (*read)(Line&, Value&);
+  Level in = Level::line;
 };
 
 constexpr Member members[]{
@@ -231,37 +236,11 @@ constexpr Member members[]{
     {"warm_up", [](Line& line, Value& value) { line.warm_up = flag_of(value).value_or(false); }},
 };
 
-/// Finds a member by its key. A line has about 70 keys, half of which mean nothing here.
-class MemberTable {
- public:
-  constexpr MemberTable() {
-    for (std::size_t i = 0; i < std::size(members); ++i) {
-      auto slot = slot_of(members[i].key);
-      while (at_[slot] != 0) slot = (slot + 1) % size;
-      at_[slot] = static_cast<std::uint8_t>(i + 1);
-    }
-  }
-
-  /// Returns null for a key that means nothing.
-  constexpr const Member* find(std::string_view key) const {
-    if (key.empty()) return nullptr;
-    for (auto slot = slot_of(key); at_[slot] != 0; slot = (slot + 1) % size) {
-      const Member& member = members[at_[slot] - 1];
-      if (member.key == key) return &member;
-    }
-    return nullptr;
-  }
-
- private:
-  static constexpr std::size_t size = 256;
-  static_assert(std::size(members) < size / 2);
-  static constexpr std::size_t slot_of(std::string_view key) {
-    const auto letter = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(key[i])); };
-    return (key.size() * 37 + letter(0) * 7 + letter(key.size() / 2) * 3 + letter(key.size() - 1)) % size;
-  }
-  std::array<std::uint8_t, size> at_{};
-};
-constexpr MemberTable member_table;
+/// A line has about 70 keys, half of which mean nothing here.
+const wire::MemberIndex<Member, Level::line>& member_index() {
+  static const wire::MemberIndex<Member, Level::line> index({std::begin(members), std::end(members)});
+  return index;
+}
 
 /// Lines of before there was `served` tell it as record::served() does, but for an error inside an answer whose client
 /// left after its end.
@@ -284,11 +263,12 @@ LineKind read_log_line(std::string_view text, Names& names, Sample& sample, ForR
   if (replay) *replay = ForReplay{};
   if (text.size() > longest_line) return LineKind::broken;
   Line line{.sample = sample, .names = names, .replay = replay, .time_us = {}, .served = {}};
+  const auto& index = member_index();
   const bool whole = wire::for_each_field_of(text, [&](simdjson::ondemand::raw_json_string key, Value& value) {
     // The keys of the log have no escapes, so a key is compared as it stands, up to its quote.
     const std::string_view behind(key.raw(), static_cast<std::size_t>(text.data() + text.size() - key.raw()));
     const auto word = behind.substr(0, behind.find('"'));
-    if (const auto* const member = member_table.find(word)) member->read(line, value);
+    if (const auto* const member = index.find(Level::line, word)) member->read(line, value);
     return true;
   });
   if (!whole) return LineKind::broken;
@@ -304,81 +284,57 @@ LineKind read_log_line(std::string_view text, Names& names, Sample& sample, ForR
 
 namespace {
 
-bool digit(char letter) { return letter >= '0' && letter <= '9'; }
+/// True if the text has a digit where the shape has a zero, and the shape's own characters elsewhere.
+bool has_shape(std::string_view text, std::string_view shape) {
+  return std::ranges::equal(text, shape, [](char letter, char like) {
+    return like == '0' ? letter >= '0' && letter <= '9' : letter == like;
+  });
+}
 
-/// Takes the parts of a moment off the front of a text.
-class Parts {
- public:
-  explicit Parts(std::string_view text) : rest_(text) {}
+/// Returns the number that so many digits make.
+int number_at(std::string_view text, std::size_t at, std::size_t digits) {
+  int number = 0;
+  for (const char digit : text.substr(at, digits)) number = number * 10 + (digit - '0');
+  return number;
+}
 
-  /// Returns a number of exactly so many digits, at most `most`; on anything else the text is wrong from then on.
-  int number(std::size_t digits, int most) {
-    int value = 0;
-    for (std::size_t i = 0; i < digits; ++i) {
-      if (i >= rest_.size() || !digit(rest_[i])) return refuse();
-      value = value * 10 + (rest_[i] - '0');
-    }
-    rest_.remove_prefix(digits);
-    return value <= most ? value : refuse();
-  }
-  /// Takes one of the letters, and returns it.
-  char one_of(std::string_view letters) {
-    if (rest_.empty() || letters.find(rest_.front()) == std::string_view::npos) {
-      refuse();
-      return 0;
-    }
-    const char taken = rest_.front();
-    rest_.remove_prefix(1);
-    return taken;
-  }
-  /// Takes a fraction of a second, if there is one, and returns it in microseconds.
-  std::int64_t fraction() {
-    if (!rest_.starts_with('.')) return 0;
-    rest_.remove_prefix(1);
-    std::int64_t us = 0, unit = 100'000;
-    if (rest_.empty() || !digit(rest_.front())) refuse();
-    for (; !rest_.empty() && digit(rest_.front()); rest_.remove_prefix(1), unit /= 10)
-      us += (rest_.front() - '0') * unit;
-    return us;
-  }
-  bool right() const { return right_ && rest_.empty(); }
-
- private:
-  int refuse() {
-    right_ = false;
-    return 0;
-  }
-  std::string_view rest_;
-  bool right_ = true;
-};
+/// Takes a fraction of a second off the front, if there is one, and returns it in microseconds; -1 if it is wrong.
+std::int64_t take_fraction(std::string_view& text) {
+  if (!text.starts_with('.')) return 0;
+  const auto end = std::min(text.find_first_not_of("0123456789", 1), text.size());
+  std::string digits(text.substr(1, std::min<std::size_t>(end - 1, 6)));
+  text.remove_prefix(end);
+  if (digits.empty()) return -1;
+  digits.resize(6, '0');
+  return number_at(digits, 0, 6);
+}
 
 }  // namespace
 
 std::optional<std::int64_t> parse_rfc3339(std::string_view text) {
   using namespace std::chrono;
-  Parts parts(text);
-  const int y = parts.number(4, 9999);
-  parts.one_of("-");
-  const int m = parts.number(2, 12);
-  parts.one_of("-");
-  const int d = parts.number(2, 31);
-  parts.one_of("Tt ");
-  const int hour = parts.number(2, 23);
-  parts.one_of(":");
-  const int minute = parts.number(2, 59);
-  parts.one_of(":");
-  const int second = std::min(parts.number(2, 60), 59);
-  const std::int64_t us = parts.fraction();
-  int offset = 0;
-  if (const char zone = parts.one_of("Zz+-"); zone == '+' || zone == '-') {
-    const int hours_east = parts.number(2, 23);
-    parts.one_of(":");
-    offset = (hours_east * 60 + parts.number(2, 59)) * (zone == '+' ? 60 : -60);
+  constexpr std::size_t behind_seconds = 19;
+  if (text.size() <= behind_seconds) return std::nullopt;
+  const std::string_view day = text.substr(0, 10), clock = text.substr(11, 8);
+  if (!has_shape(day, "0000-00-00") || !has_shape(clock, "00:00:00")) return std::nullopt;
+  if (std::string_view("Tt ").find(text[day.size()]) == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(behind_seconds);
+  const std::int64_t us = take_fraction(text);
+  int east = 0, east_minutes = 0;
+  if (has_shape(text, "+00:00") || has_shape(text, "-00:00")) {
+    east = number_at(text, 1, 2);
+    east_minutes = number_at(text, 4, 2);
+  } else if (text != "Z" && text != "z") {
+    return std::nullopt;
   }
-  const year_month_day date{year{y}, month{static_cast<unsigned>(m)}, day{static_cast<unsigned>(d)}};
-  if (!parts.right() || !date.ok()) return std::nullopt;
+  const year_month_day date{year{number_at(day, 0, 4)}, month{static_cast<unsigned>(number_at(day, 5, 2))},
+                            std::chrono::day{static_cast<unsigned>(number_at(day, 8, 2))}};
+  const int hour = number_at(clock, 0, 2), minute = number_at(clock, 3, 2), second = number_at(clock, 6, 2);
+  if (us < 0 || !date.ok() || hour > 23 || minute > 59 || second > 60 || east > 23 || east_minutes > 59)
+    return std::nullopt;
+  const int offset = (east * 60 + east_minutes) * (text.front() == '-' ? -60 : 60);
   const auto time =
-      sys_days{date} + hours{hour} + minutes{minute} + std::chrono::seconds{second} - std::chrono::seconds{offset};
+      sys_days{date} + hours{hour} + minutes{minute} + std::chrono::seconds{std::min(second, 59) - offset};
   return duration_cast<microseconds>(time.time_since_epoch()).count() + us;
 }
 

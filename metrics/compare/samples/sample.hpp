@@ -90,7 +90,7 @@ std::int64_t first_moment(std::span<const Sample> samples);
 /// Returns the latest end; 0 without samples.
 std::int64_t last_moment(std::span<const Sample> samples);
 
-// Judges samples by the thresholds of an objective, as record/slo.hpp does records.
+// Judges samples by the thresholds of an objective, as record/request_record.hpp does records.
 
 /// From where waiting is counted. A shadow has no client, and what a request waited in weir before it was sent belongs
 /// to neither configuration. So pairs are judged from the dispatch (tS): `ttft_client` then limits ttft, and `e2e` the

@@ -27,11 +27,11 @@ std::optional<double> ratio(std::uint64_t part, std::uint64_t whole) {
 }
 
 statistics::Distribution itl_of(Samples samples) {
-  statistics::GapDistribution gaps;
+  statistics::GapCounts gaps;
   for (const auto* sample : samples) {
-    if (sample->served && sample->gaps_are_itl) gaps.add(sample->gaps);
+    if (sample->served && sample->gaps_are_itl) statistics::add(gaps, sample->gaps);
   }
-  return gaps.distribution();
+  return statistics::distribution_of(gaps);
 }
 
 void add_outcomes(Side& side, Samples samples, const SideOptions& options) {

@@ -89,7 +89,13 @@ struct Quantiles {
   statistics::Distribution prompt_tokens, output_tokens, reasoning_tokens;  ///< Served requests only.
 };
 
-struct Side : Quantiles {
+struct Costs {
+  std::optional<double> cost_per_hour;  ///< The sum over the replicas.
+  std::optional<Cost> cost, cost_at_capacity;
+  std::optional<double> cost_per_million_output_chars;
+};
+
+struct Side : Quantiles, Costs {
   std::string name;
   std::string label;     ///< What a report calls it: its name, and the [[shadow]]'s where two sides have one name.
   bool compared = true;  ///< One of the two that a comparison is about.
@@ -109,10 +115,7 @@ struct Side : Quantiles {
   std::optional<double> in_flight_mean;  ///< The mean that requests found on their replica.
   std::optional<Prefill> prefill;
   std::vector<LoadPoint> points;
-  std::optional<Capacity> capacity;     ///< With an objective.
-  std::optional<double> cost_per_hour;  ///< The sum over its replicas.
-  std::optional<Cost> cost, cost_at_capacity;
-  std::optional<double> cost_per_million_output_chars;
+  std::optional<Capacity> capacity;  ///< With an objective.
 };
 
 struct SideOptions {

@@ -1,7 +1,6 @@
 #include "metrics/compare/sides/side_choice.hpp"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -11,20 +10,6 @@
 
 namespace weir::metrics::compare::sides {
 namespace {
-
-samples::Names::Name name_in(const samples::Sample& sample, By by) {
-  switch (by) {
-    case By::config:
-      return sample.config;
-    case By::replica:
-      return sample.replica;
-    case By::shadow:
-      return sample.shadow;
-    case By::role:
-      return 0;
-  }
-  return 0;
-}
 
 std::string_view word_for(By by) {
   switch (by) {
@@ -130,14 +115,13 @@ std::string SideKey::text(const samples::Names& names, By by) const {
 }
 
 std::vector<SideKey> sides_of(std::span<const samples::Sample> samples, const samples::Names& names, By by) {
-  std::map<std::pair<Role, samples::Names::Name>, std::uint64_t> counts;
+  std::set<std::pair<Role, samples::Names::Name>> keys;
   for (const auto& sample : samples) {
     const auto name = name_in(sample, by);
-    if (by == By::role || name != 0) ++counts[{sample.role, name}];
+    if (by == By::role || name != 0) keys.emplace(sample.role, name);
   }
   std::vector<SideKey> sides;
-  sides.reserve(counts.size());
-  for (const auto& [key, requests] : counts) sides.push_back({key.second, key.first, requests});
+  for (const auto& [role, name] : keys) sides.push_back({name, role});
   std::ranges::sort(sides, [&](const SideKey& x, const SideKey& y) {
     return std::tuple(x.role, names.text(x.name)) < std::tuple(y.role, names.text(y.name));
   });

@@ -15,6 +15,21 @@ namespace weir::metrics::compare::sides {
 /// By::shadow selects by the name of the [[shadow]].
 enum class By : std::uint8_t { config, replica, role, shadow };
 
+/// Returns the name by which a sample is told apart; 0 with By::role.
+constexpr samples::Names::Name name_in(const samples::Sample& sample, By by) {
+  switch (by) {
+    case By::config:
+      return sample.config;
+    case By::replica:
+      return sample.replica;
+    case By::shadow:
+      return sample.shadow;
+    case By::role:
+      break;
+  }
+  return 0;
+}
+
 struct Selection {
   By by = By::config;
   samples::Names::Name name = 0;  ///< The config's, replica's or shadow's.
@@ -23,17 +38,8 @@ struct Selection {
   bool operator==(const Selection&) const = default;
 
   bool holds(const samples::Sample& sample) const {
-    switch (by) {
-      case By::config:
-        return sample.config == name;
-      case By::replica:
-        return sample.replica == name;
-      case By::role:
-        return sample.role == role;
-      case By::shadow:
-        return sample.role == Role::shadow && sample.shadow == name;
-    }
-    return false;
+    if (by == By::role) return sample.role == role;
+    return name_in(sample, by) == name && (by != By::shadow || sample.role == Role::shadow);
   }
 
   /// Returns what a report calls this side.
@@ -46,7 +52,6 @@ struct Selection {
 struct SideKey {
   samples::Names::Name name = 0;  ///< 0 with By::role.
   Role role = Role::primary;
-  std::uint64_t requests = 0;
 
   bool holds(const samples::Sample& sample, By by) const;
   std::string text(const samples::Names& names, By by) const;

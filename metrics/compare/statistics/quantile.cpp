@@ -25,14 +25,18 @@ Distribution distribution_of(std::span<float> values) {
   return distribution(values.size(), [&](double q) { return quantile(values, q); });
 }
 
-void GapDistribution::add(std::span<const record::GapSketch::Bin> bins) {
-  for (const auto& bin : bins) counts_[bin.index] += bin.count;
+void add(GapCounts& counts, std::span<const record::GapSketch::Bin> bins) {
+  for (const auto& bin : bins) counts[bin.index] += bin.count;
+}
+
+static std::uint64_t count_of(const GapCounts& counts) {
+  std::uint64_t count = 0;
+  for (const auto& [bin, gaps] : counts) count += gaps;
+  return count;
 }
 
 double quantile_of_gaps(const GapCounts& counts, double q) {
-  std::uint64_t count = 0;
-  for (const auto& [bin, gaps] : counts) count += gaps;
-  return quantile_by_number(count, q, [&](std::uint64_t number) {
+  return quantile_by_number(count_of(counts), q, [&](std::uint64_t number) {
     std::uint64_t up_to_here = 0;
     const auto found =
         std::ranges::find_if(counts, [&](const auto& bin) { return (up_to_here += bin.second) > number; });
@@ -40,10 +44,8 @@ double quantile_of_gaps(const GapCounts& counts, double q) {
   });
 }
 
-Distribution GapDistribution::distribution() const {
-  std::uint64_t count = 0;
-  for (const auto& [bin, gaps] : counts_) count += gaps;
-  return statistics::distribution(count, [&](double q) { return quantile_of_gaps(counts_, q); });
+Distribution distribution_of(const GapCounts& counts) {
+  return distribution(count_of(counts), [&](double q) { return quantile_of_gaps(counts, q); });
 }
 
 }  // namespace weir::metrics::compare::statistics

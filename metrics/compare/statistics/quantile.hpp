@@ -69,18 +69,13 @@ Distribution distribution_of(std::span<float> values);
 
 /// The numbers of gaps by their bins (record::GapSketch).
 using GapCounts = std::map<std::uint16_t, std::uint64_t>;
+/// Adds the gaps of a stream.
+void add(GapCounts& counts, std::span<const record::GapSketch::Bin> bins);
 
 /// Returns the quantile `q` of all gaps, each taken as the middle of its bin, in seconds; NaN if there are none.
 double quantile_of_gaps(const GapCounts& counts, double q);
 
-/// Adds up the gaps of many streams, in bins.
-class GapDistribution {
- public:
-  void add(std::span<const record::GapSketch::Bin> bins);
-  Distribution distribution() const;  ///< In seconds.
-
- private:
-  GapCounts counts_;
-};
+/// Returns the distribution of all gaps, in seconds.
+Distribution distribution_of(const GapCounts& counts);
 
 }  // namespace weir::metrics::compare::statistics

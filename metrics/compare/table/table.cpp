@@ -93,28 +93,20 @@ class Minute {
         (one.a ? sums.a : sums.b) += weight * value;
         (one.a ? sums.count_a : sums.count_b) += weight;
       };
-      for (const auto quantity : pairs::quantities) {
-        const auto value = pairs::value_of(quantity, sample);
-        if (!value) continue;
-        const Sums& sums = row_.sums[static_cast<std::size_t>(quantity)];
-        const double usual = usual_[static_cast<std::size_t>(quantity)];
-        put(mean_of(quantity), capped(*value, usual), sums.count_a, sums.count_b);
-        if (const auto geomean = geomean_of(quantity))
-          put(*geomean, std::log(held(*value, usual)), sums.count_a, sums.count_b);
+      for (std::size_t i = 0; i < statistics::figure_count; ++i) {
+        const auto figure = static_cast<Figure>(i);
+        const auto quantity = static_cast<std::size_t>(quantity_of(figure));
+        const auto value = pairs::value_of(quantity_of(figure), sample);
+        if (!value || figure == Figure::stalls) continue;
+        const double usual = usual_[quantity];
+        put(figure, is_geomean(figure) ? std::log(held(*value, usual)) : capped(*value, usual),
+            row_.sums[quantity].count_a, row_.sums[quantity].count_b);
       }
       put(Figure::stalls, 1000 * stalled(sample), row_.requests_a, row_.requests_b);
     }
   }
 
  private:
-  static Figure mean_of(pairs::Quantity quantity) {
-    static constexpr std::array figures{Figure::ttft, Figure::tpot, Figure::e2e, Figure::output_tokens};
-    return figures[static_cast<std::size_t>(quantity)];
-  }
-  static std::optional<Figure> geomean_of(pairs::Quantity quantity) {
-    if (quantity == pairs::Quantity::ttft) return Figure::ttft_geomean;
-    return quantity == pairs::Quantity::tpot ? std::optional(Figure::tpot_geomean) : std::nullopt;
-  }
   static double capped(double value, double usual) { return std::min(value, longest_of_usual * usual); }
   static double held(double value, double usual) { return std::max(capped(value, usual), shortest_of_usual * usual); }
 
@@ -363,15 +355,13 @@ RatioSums Row::unweighted(Figure figure) const {
             static_cast<double>(requests_a), static_cast<double>(requests_b)};
   }
   const Sums& one = sums[static_cast<std::size_t>(quantity_of(figure))];
-  const bool logs = figure == Figure::ttft_geomean || figure == Figure::tpot_geomean;
+  const bool logs = is_geomean(figure);
   return {static_cast<double>(logs ? one.log_a : one.a), static_cast<double>(logs ? one.log_b : one.b),
           static_cast<double>(one.count_a), static_cast<double>(one.count_b)};
 }
 
 statistics::Scale scale_of(Figure figure) {
-  const bool ratio =
-      figure == Figure::ttft || figure == Figure::tpot || figure == Figure::e2e || figure == Figure::output_tokens;
-  return ratio ? statistics::Scale::ratio : statistics::Scale::difference;
+  return is_geomean(figure) || figure == Figure::stalls ? statistics::Scale::difference : statistics::Scale::ratio;
 }
 
 std::vector<double> Table::minutes(Figure figure) const {

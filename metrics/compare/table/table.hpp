@@ -48,6 +48,10 @@ struct FaultSums {
 
 /// Returns the quantity that a figure is of. Stalls are of none, and stand beside that which all answers have.
 pairs::Quantity quantity_of(statistics::Figure figure);
+/// True of the means of logarithms.
+constexpr bool is_geomean(statistics::Figure figure) {
+  return figure == statistics::Figure::ttft_geomean || figure == statistics::Figure::tpot_geomean;
+}
 
 /// What two sides did in one minute.
 struct Row {
@@ -77,7 +81,19 @@ struct FaultTotals {
   std::uint64_t of_a = 0, of_b = 0;  ///< Of a split, the conversations of each side.
 };
 
-struct Table {
+/// What is counted of a window's requests.
+struct Counted {
+  std::uint64_t pairs = 0;                                 ///< 0 in a split.
+  std::uint64_t requests_a = 0, requests_b = 0;            ///< Of the window.
+  std::uint64_t warming = 0;                               ///< Pairs that do not count, as the shadow was cold.
+  std::uint64_t conversations_a = 0, conversations_b = 0;  ///< Of a split.
+  double crowd = 1;  ///< Of a split: the requests of a replica of b, beside those of one of a.
+  /// Why nothing was mirrored: each pair lacks an answer that was never asked for. Empty if any pair has both.
+  sides::Drops dropped;
+  pairs::Sameness sameness{};
+};
+
+struct Table : Counted {
   /// A running weir holds a week; a log is read whole.
   static constexpr std::size_t most_rows = std::size_t{7} * 24 * 60;
   static constexpr std::size_t folds = statistics::tenths;
@@ -88,17 +104,11 @@ struct Table {
   std::vector<Row> rows;                  ///< In order of time. A minute without requests has none.
   std::optional<std::int64_t> from_us{};  ///< The first pair of warm shadows, or the first request of a split.
   std::int64_t to_us = 0;                 ///< The moment after the last pair.
-  std::uint64_t pairs = 0, requests_a = 0, requests_b = 0;  ///< Of the window.
-  std::uint64_t warming = 0;                                ///< Pairs of shadows that were not warm.
   pairs::Load load{};
-  pairs::Sameness sameness{};
-  sides::Drops dropped;   ///< Why nothing was mirrored; empty once a pair has both answers.
   bool answered = false;  ///< A pair has both answers.
 
-  /// Of a split: a tenth of its conversations each, by figure; how many there are; and their faults.
+  /// Of a split: a tenth of its conversations each, by figure; and their faults.
   std::array<std::array<statistics::RatioSums, statistics::figure_count>, folds> by_conversation{};
-  std::uint64_t conversations_a = 0, conversations_b = 0;
-  double crowd = 1;  ///< The requests of a replica of b, beside those of a replica of a.
   std::array<Drawn, pairs::fault_count> drawn{};
 
   /// Of a running weir. All pairs that were dispatched before `until_us`, a whole minute, are here, but for those that

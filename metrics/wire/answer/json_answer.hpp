@@ -47,7 +47,7 @@ class JsonAnswer {
   void feed(std::string_view piece);
   bool whole() const;   ///< The document has ended, and only blanks came after it.
   bool broken() const;  ///< The body is not JSON.
-  /// Returns the hash of the document's id so far (metrics/names.hpp); 0 if it has not been read.
+  /// Returns the hash of the document's id so far (metrics/vocabulary.hpp); 0 if it has not been read.
   std::uint64_t id() const;
   bool error() const;  ///< The document reports an error itself.
   JsonAnswerFacts facts() const;

@@ -1,4 +1,4 @@
-// A dialect is all that one API has of its own on the wire. It has a file in this folder, and its name in table.hpp.
+// A dialect is all that one API has of its own on the wire. It has a file in this folder, and is listed in dialect.cpp.
 //
 // An event is read by its shape, not by an engine's name, because fields change between releases. Requests and whole
 // answers are read by tables of members, events by a function: streams bring hundreds of events a second, and a dozen
@@ -62,7 +62,7 @@ struct Dialect {
 
   // Requests.
   std::span<const Route> routes;
-  std::span<const RequestMember> request_members{};  ///< On top of those of all dialects (request_members.cpp).
+  std::span<const RequestMember> request_members{};  ///< On top of those of all dialects (members.cpp).
   bool (*greedy)(const Sampling& asked) = greedy_by_temperature;
   /// Tells by a request's members to which of the dialects that share a route it belongs; null if none shares it.
   Api (*told_by_sources)(RequestSources there) = nullptr;

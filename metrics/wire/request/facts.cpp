@@ -210,7 +210,7 @@ const char* ScriptCounter::add_written(const char* at, const char* end) {
   Ascii ascii(*this);
   while (end - at >= block) {
     const Bytes bytes = load(reinterpret_cast<const unsigned char*>(at));
-    // As in plain_text.hpp; of signed bytes, all but ASCII lies below the blank, too.
+    // As in wire/json/text.hpp; of signed bytes, all but ASCII lies below the blank, too.
     std::uint64_t stops = bits_of((bytes ^ ('"' ^ ' ')) <= ' ' || bytes == '\\');
     std::ptrdiff_t size = block;
     for (; stops != 0; ++escapes) {

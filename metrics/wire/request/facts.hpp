@@ -15,7 +15,7 @@
 namespace weir::metrics::wire {
 
 /// The classes of script by which prompt tokens are estimated. Each has a row of its own in
-/// balancer/token_weights.cpp. A ninth class needs a wider counter in script.cpp, which holds eight in one register.
+/// balancer/estimate.hpp. A ninth class needs a wider counter in facts.cpp, which holds eight in one register.
 enum class Script : std::uint8_t {
   letters,
   punctuation,

@@ -1,5 +1,5 @@
 // A prompt prefix names the beginnings of one prompt by keyed hashes, so that a balancer can tell which replica has
-// computed one of them before. Nothing of the text is kept. The hashes stay in the process: see universal_hash.hpp.
+// computed one of them before. Nothing of the text is kept. The hashes stay in the process: see metrics/hash.hpp.
 #pragma once
 
 #include <cstdint>

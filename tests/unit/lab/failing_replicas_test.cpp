@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/engine/words.hpp"
-#include "lab/plan/faults.hpp"
+#include "tests/bench/plan/faults.hpp"
 
 namespace weir::lab::plan {
 namespace {

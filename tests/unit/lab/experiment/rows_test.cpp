@@ -293,7 +293,7 @@ TEST(ExperimentReport, CostsTheTimeThatTheSetTook) {
 TEST(ExperimentReport, ReadsAsItsGoldenFile) {
   const auto written = [](const Plan& plan, const Done& repetitions) {
     const auto report = report_of(plan, repetitions);
-    return report.page.markdown() + "\n" + tests::legible(report.json);
+    return report.page.written(metrics::compare::report::Style::markdown) + "\n" + tests::legible(report.json);
   };
   const auto usual = written(two_rows(), done());
   Plan cards = two_rows();

@@ -186,7 +186,7 @@ TEST(SweepReport, HasTheKeysThatProgramsRead) {
 /// The report, and the lines that are others where something else was measured.
 TEST(SweepReport, ReadsAsItsGoldenFile) {
   const auto markdown = [](const std::vector<BatchSize>& sizes) {
-    return report_of(settings(), sizes, false).page.markdown();
+    return report_of(settings(), sizes, false).page.written(metrics::compare::report::Style::markdown);
   };
   const auto usual = markdown(measured());
   auto all = usual;
@@ -244,7 +244,7 @@ TEST(SweepReport, DrawsBothPhasesAndColoursOnlyATerminal) {
   EXPECT_THAT(text, HasSubstr("Prefill: latency against throughput"));
   EXPECT_THAT(text, HasSubstr("Decode: latency against throughput"));
   EXPECT_THAT(text, HasSubstr("█"));
-  EXPECT_THAT(report.page.plain(), Not(HasSubstr("█"))) << "it has charts";
+  EXPECT_THAT(report.page.written(metrics::compare::report::Style::plain), Not(HasSubstr("█"))) << "it has charts";
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   EXPECT_THAT(as_text(report, true), HasSubstr("\x1b"));
 }

@@ -180,7 +180,7 @@ TEST(Rates, AreOpenLoadsMeasuredBehindTheirWarmUpByWhenRequestsWereDue) {
   EXPECT_EQ(json.at("rates").at(2).at("rate").to_number<double>(), 8);
   EXPECT_EQ(json.at("peak_rate").to_number<double>(), 1);
   EXPECT_FALSE(json.as_object().contains("users"));
-  const auto text = report.page.markdown();
+  const auto text = report.page.written(metrics::compare::report::Style::markdown);
   EXPECT_THAT(text, HasSubstr("1 request a second is the highest rate that still meets"));
   EXPECT_THAT(text, HasSubstr("| requests/s |"));
   EXPECT_THAT(text, HasSubstr("after a warm-up of 5s"));
@@ -215,7 +215,7 @@ TEST(UsersReport, HasTheKeysThatProgramsRead) {
   const auto unjudged = boost::json::parse(report_of({}, stages, false).json);
   EXPECT_TRUE(unjudged.at("peak_users").is_null());
   EXPECT_TRUE(unjudged.at("users").at(0).at("slo_attainment").is_null());
-  const auto text = report_of({}, stages, false).page.markdown();
+  const auto text = report_of({}, stages, false).page.written(metrics::compare::report::Style::markdown);
   EXPECT_THAT(text, HasSubstr("100 users: 7 requests had no end yet when the load was ended"));
   EXPECT_THAT(text, HasSubstr("50 users: this tool computed for 99 %"));
   EXPECT_THAT(text, Not(HasSubstr("50 users: 0")));
@@ -223,7 +223,7 @@ TEST(UsersReport, HasTheKeysThatProgramsRead) {
 
 TEST(UsersReport, ReadsAsItsGoldenFile) {
   const auto said = [](const UsersSettings& settings, const std::vector<Stage>& stages) {
-    return report_of(settings, stages, false).page.markdown();
+    return report_of(settings, stages, false).page.written(metrics::compare::report::Style::markdown);
   };
   const auto usual = said(with_objective(), {judged(50, 100, 100), judged(100, 10, 100)});
   const auto beside = [&](const std::string& text) { return "\n====\n" + tests::lines_beside(text, usual); };

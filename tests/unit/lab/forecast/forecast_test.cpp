@@ -14,8 +14,8 @@
 #include "lab/engine/words.hpp"
 #include "lab/forecast/report.hpp"
 #include "lab/plan/traffic.hpp"
-#include "lab/plan/workloads.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
+#include "tests/bench/plan/workloads.hpp"
 #include "tests/draws.hpp"
 #include "tests/unit/lab/forecast/made_log.hpp"
 

@@ -42,7 +42,7 @@ Document sample() {
 }
 
 TEST(Document, IsTextForATerminal) {
-  EXPECT_EQ(sample().plain(),
+  EXPECT_EQ(sample().written(Style::plain),
             "Verdicts\n"
             "--------\n"
             "\n"
@@ -67,7 +67,7 @@ TEST(Document, IsJson) {
 }
 
 TEST(Document, IsMarkdown) {
-  EXPECT_EQ(sample().markdown(),
+  EXPECT_EQ(sample().written(Style::markdown),
             "## Verdicts\n"
             "\n"
             "It is so.\n"
@@ -82,19 +82,19 @@ TEST(Document, IsMarkdown) {
 }
 
 TEST(Document, HasColoursOnlyWhereTheyAreAskedFor) {
-  EXPECT_THAT(sample().plain(), Not(HasSubstr("\x1b")));
-  EXPECT_THAT(sample().markdown(), Not(HasSubstr("\x1b")));
-  EXPECT_THAT(sample().coloured(), HasSubstr("\x1b[31mworse\x1b[0m"));
+  EXPECT_THAT(sample().written(Style::plain), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(sample().written(Style::markdown), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(sample().written(Style::colour), HasSubstr("\x1b[31mworse\x1b[0m"));
   // Colours take no room.
-  EXPECT_THAT(sample().coloured(), HasSubstr("ttft         \x1b[31mworse"));
+  EXPECT_THAT(sample().written(Style::colour), HasSubstr("ttft         \x1b[31mworse"));
 }
 
 TEST(Document, ShowsNamesThatComeFromLogsWithoutTheirTricks) {
   Document document;
   document.table({{"a|b"}, {{"\x1b[2J*x*"}}});
-  EXPECT_THAT(document.plain(), Not(HasSubstr("\x1b")));
-  EXPECT_THAT(document.markdown(), HasSubstr("a\\|b"));
-  EXPECT_THAT(document.markdown(), HasSubstr("\\*x\\*"));
+  EXPECT_THAT(document.written(Style::plain), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(document.written(Style::markdown), HasSubstr("a\\|b"));
+  EXPECT_THAT(document.written(Style::markdown), HasSubstr("\\*x\\*"));
 }
 
 TEST(Document, BreaksLongLines) {
@@ -102,7 +102,7 @@ TEST(Document, BreaksLongLines) {
   std::string text;
   for (int i = 0; i < 60; ++i) text += text.empty() ? "word" : " word";
   document.item(text);
-  const auto plain = document.plain();
+  const auto plain = document.written(Style::plain);
   EXPECT_THAT(plain, HasSubstr("word\n  word"));
   EXPECT_LE(widest(plain), widest_line);
 }
@@ -135,11 +135,10 @@ TEST(Document, NoLineIsTooLongAndNothingIsLost) {
       for (std::size_t i = 0; i < columns; ++i) table.rows.back().push_back(text(i % 7 == 0 ? 300 : 9));
     }
     document.table(table);
-    for (const auto& plain : {document.plain(), document.plain(Detail::brief)}) {
+    for (const auto& plain : {document.written(Style::plain), document.written(Style::plain, Detail::brief)}) {
       ASSERT_LE(widest(plain), widest_line) << plain;
       // A cell that stands in one column is read downwards, so letters are counted.
-      for (const std::string_view letter : {"ж", "€"})
-        ASSERT_GE(count(plain, letter), count(said, letter)) << plain;
+      for (const std::string_view letter : {"ж", "€"}) ASSERT_GE(count(plain, letter), count(said, letter)) << plain;
     }
   }
 }
@@ -147,9 +146,10 @@ TEST(Document, NoLineIsTooLongAndNothingIsLost) {
 TEST(Document, CellsBreakBetweenWordsAndElseWithin) {
   Document document;
   document.table({{"side", "what"}, {{std::string(70, 'n'), std::string(60, 'x') + " y"}}});
-  EXPECT_EQ(document.plain(), std::string("side") + std::string(91, ' ') + " what\n" +  //
-                                  std::string(49, 'n') + "  " + std::string(49, 'x') + "\n" +
-                                  std::string(21, 'n') + std::string(66, ' ') + std::string(11, 'x') + " y\n");
+  EXPECT_EQ(document.written(Style::plain), std::string("side") + std::string(91, ' ') + " what\n" +  //
+                                                std::string(49, 'n') + "  " + std::string(49, 'x') + "\n" +
+                                                std::string(21, 'n') + std::string(66, ' ') + std::string(11, 'x') +
+                                                " y\n");
 }
 
 TEST(Document, ManyColumnsAreSeveralTables) {
@@ -160,7 +160,7 @@ TEST(Document, ManyColumnsAreSeveralTables) {
     for (auto& row : table.rows) row.push_back(std::to_string(i));
   }
   document.table(table);
-  const auto plain = document.plain();
+  const auto plain = document.written(Style::plain);
   EXPECT_EQ(count(plain, "figure"), 2U);
   EXPECT_EQ(count(plain, "TPOT"), 2U);
   for (int i = 0; i < 12; ++i) EXPECT_EQ(count(plain, "side" + std::to_string(i) + (i == 1 ? " " : "")), 1U);
@@ -174,9 +174,9 @@ TEST(Document, WhatIsFoldedIsNotInBrief) {
   document.table({{"a"}, {{"b"}}});
   document.heading("Notes");
   document.item("mind this");
-  EXPECT_EQ(document.plain(Detail::brief), "first\n\nNotes\n-----\n\n- mind this\n");
-  EXPECT_EQ(document.markdown(Detail::brief), "first\n\n## Notes\n\n- mind this\n");
-  EXPECT_THAT(document.plain(), HasSubstr("Why\n---\n\n- because\n"));
+  EXPECT_EQ(document.written(Style::plain, Detail::brief), "first\n\nNotes\n-----\n\n- mind this\n");
+  EXPECT_EQ(document.written(Style::markdown, Detail::brief), "first\n\n## Notes\n\n- mind this\n");
+  EXPECT_THAT(document.written(Style::plain), HasSubstr("Why\n---\n\n- because\n"));
   EXPECT_THAT(document.json(), HasSubstr(R"({"heading":"Why","about":"","folded":true})"));
   EXPECT_THAT(document.folded_headings(), ::testing::ElementsAre("Why"));
 }

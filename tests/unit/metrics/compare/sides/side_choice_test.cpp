@@ -131,7 +131,6 @@ TEST_F(SideChoiceOf, SidesAreCountedPrimariesFirst) {
   const auto sides = sides_of(samples, names, By::config);
   ASSERT_EQ(sides.size(), 3U);
   EXPECT_EQ(sides[0].text(names, By::config), "fp16");
-  EXPECT_EQ(sides[0].requests, 2U);
   EXPECT_EQ(sides[1].text(names, By::config), "fp8");
   EXPECT_EQ(sides[2].role, Role::shadow);
   EXPECT_EQ(sides_of(samples, names, By::role).size(), 2U);

@@ -99,18 +99,18 @@ TEST(Distribution, FewerThanAHundredValuesHaveNoP99) {
 TEST(Distribution, OfNothingIsNothing) {
   std::vector<float> none;
   EXPECT_EQ(distribution_of(none), Distribution{});
-  EXPECT_EQ(GapDistribution().distribution(), Distribution{});
+  EXPECT_EQ(distribution_of(GapCounts{}), Distribution{});
 }
 
-TEST(GapDistribution, AddsUpTheGapsOfManyStreams) {
+TEST(Distribution, AddsUpTheGapsOfManyStreams) {
   record::GapSketch first, second;
   first.add(std::chrono::milliseconds(10), 90);
   second.add(std::chrono::milliseconds(20), 9);
   second.add(std::chrono::milliseconds(40), 1);
-  GapDistribution gaps;
-  gaps.add(first.bins());
-  gaps.add(second.bins());
-  const auto found = gaps.distribution();
+  GapCounts gaps;
+  add(gaps, first.bins());
+  add(gaps, second.bins());
+  const auto found = distribution_of(gaps);
   EXPECT_EQ(found.count, 100U);
   EXPECT_NEAR(*found.p50, 0.010, 0.0001);
   EXPECT_NEAR(*found.p90, 0.011, 0.0001);  // A tenth of the way from the last of the short ones to the next.

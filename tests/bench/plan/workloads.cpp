@@ -1,4 +1,4 @@
-#include "lab/plan/workloads.hpp"
+#include "tests/bench/plan/workloads.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/plan/workloads.hpp"
+#include "tests/bench/plan/workloads.hpp"
 
 namespace weir::lab::plan {
 

@@ -1,4 +1,4 @@
-#include "lab/plan/routing_workloads.hpp"
+#include "tests/bench/plan/routing_workloads.hpp"
 
 #include <array>
 #include <chrono>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "lab/engine/engine_options.hpp"
-#include "lab/plan/workloads.hpp"
+#include "tests/bench/plan/workloads.hpp"
 
 namespace weir::lab::plan {
 namespace {

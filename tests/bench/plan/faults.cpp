@@ -1,4 +1,4 @@
-#include "lab/plan/faults.hpp"
+#include "tests/bench/plan/faults.hpp"
 
 #include <algorithm>
 #include <functional>
