@@ -1,8 +1,8 @@
 // The characters that steer a terminal or a page in place of being shown: what the other side of a connection, or a
 // log, says must not hide a line, change a title or turn a text around.
 //
-// The list has the control characters of ASCII (C0, DEL) and of Unicode (C1), the marks that embed, override or isolate a
-// direction, and the separators of lines and paragraphs. This file is header only and includes no other file of weir.
+// The list has the control characters of ASCII (C0, DEL) and of Unicode (C1), the marks that embed, override or isolate
+// a direction, and the separators of lines and paragraphs. This file is header only and includes no other file of weir.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,9 @@
 #include <string_view>
 
 namespace weir::config {
+
+/// True if this byte goes on with a character of UTF-8.
+constexpr bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 /// Returns the size in UTF-8 of the control character that a text begins with; 0 if it begins with another one.
 constexpr std::size_t control_size(std::string_view text) {
@@ -44,7 +47,7 @@ inline std::string printable(std::string_view text, LineFeeds line_feeds = LineF
     const bool stays = lead == '\t' || (lead == '\n' && line_feeds == LineFeeds::kept);
     std::size_t size = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
     bool shows = lead < 0x80 || (lead >= 0xC2 && lead <= 0xF4 && size <= text.size());
-    for (std::size_t i = 1; shows && i < size; ++i) shows = (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
+    for (std::size_t i = 1; shows && i < size; ++i) shows = continues_character(text[i]);
     if (!shows) size = 1;
     if (shows && (stays || control_size(text) == 0))
       shown += text.substr(0, size);
@@ -60,7 +63,7 @@ inline std::string printable(std::string_view text, LineFeeds line_feeds = LineF
 inline std::string printable_ascii(std::string_view text, std::size_t most = std::string_view::npos) {
   std::string shown;
   for (const char c : text.substr(0, most))
-    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) shown += c >= ' ' && c <= '~' ? c : '?';
+    if (!continues_character(c)) shown += c >= ' ' && c <= '~' ? c : '?';
   return shown;
 }
 

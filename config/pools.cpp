@@ -251,15 +251,15 @@ void ReplicaReading::refuse_names_of_expanded() {
 
 void ReplicaReading::read_key(TableReader& table, Replica& replica) {
   constexpr std::string_view what = "the replica's key";
-  const auto* const read = table.read_secret_or_file("api_key", "api_key_file", replica.api_key, what,
-                                                     "api_key is set as well, and a replica has one key; remove one "
-                                                     "of them",
-                                                     "The replica's key. Requests and probes carry it as "
-                                                     "`Authorization: Bearer KEY` in place of the client's credential. "
-                                                     "Without it the client's own credential goes on, unless it is a "
-                                                     "key for weir.",
-                                                     "File that holds the key and nothing else. Read at the start and "
-                                                     "at each reload. Not together with `api_key`.");
+  const auto* const read = read_secret_or_file(table, "api_key", "api_key_file", replica.api_key, what,
+                                               "api_key is set as well, and a replica has one key; remove one "
+                                               "of them",
+                                               "The replica's key. Requests and probes carry it as "
+                                               "`Authorization: Bearer KEY` in place of the client's credential. "
+                                               "Without it the client's own credential goes on, unless it is a "
+                                               "key for weir.",
+                                               "File that holds the key and nothing else. Read at the start and "
+                                               "at each reload. Not together with `api_key`.");
   if (server_.open || !server_.api_keys.empty() || read == nullptr) return;
   for (const auto& listener : listeners_) {
     if (listener.table != "[server]" || is_local(listener.address)) continue;
@@ -295,7 +295,7 @@ Slo read_slo(const toml::table& source, const std::vector<Pool>& pools, Places& 
   if (const auto* node = table.require("pool", slo.pool, name, "say whose requests it is about",
                                        "The pool whose requests it is about.");
       node != nullptr && !pools.empty())
-    table.names_one_of("pool", *node, slo.pool, pools, "pool of the file");
+    names_one_of(table, "pool", *node, slo.pool, pools, "pool of the file");
   bool any = false;
   for (const auto& [key, value, about] : thresholds) {
     table.read(key, slo.*value, time, about);

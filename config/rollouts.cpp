@@ -80,7 +80,7 @@ class RolloutReading {
                     "The rollout in commands, metrics and log. Unique in the file.");
     const auto* const pool = table.require("pool", rollout.pool, name, "say whose requests the candidate gets",
                                            "The pool whose requests are split. A pool has one rollout at a time.");
-    if (pool != nullptr && table.names_one_of("pool", *pool, rollout.pool, settings_.pools, "pool of the file"))
+    if (pool != nullptr && names_one_of(table, "pool", *pool, rollout.pool, settings_.pools, "pool of the file"))
       table.refuse_taken("pool", *pool, rollout.pool, pools_, "a pool has one rollout at a time");
     const auto* const candidate =
         table.require("candidate", rollout.candidate, Text{256}, "say which config the new replicas of the pool have",
@@ -90,7 +90,7 @@ class RolloutReading {
         "shadow", rollout.shadow, name,
         "The `[[shadow]]` that mirrors to the candidate in the first step. The rollout switches it on and off.");
     if (shadow != nullptr &&
-        table.names_one_of("shadow", *shadow, rollout.shadow, settings_.shadows, "shadow of the file"))
+        names_one_of(table, "shadow", *shadow, rollout.shadow, settings_.shadows, "shadow of the file"))
       check_shadow(table, *shadow, rollout);
     read_slo(table, rollout);
     read_steps(table, rollout);
@@ -167,7 +167,7 @@ class RolloutReading {
     if (const auto* const node =
             table.read("slo", rollout.slo, name,
                        "The `[[slo]]` whose misses count. Without it: the pool's first one, if there is any.")) {
-      if (!table.names_one_of("slo", *node, rollout.slo, settings_.slos, "objective of the file")) return;
+      if (!names_one_of(table, "slo", *node, rollout.slo, settings_.slos, "objective of the file")) return;
       const auto& slo = *std::ranges::find(settings_.slos, rollout.slo, &Slo::name);
       if (slo.pool != rollout.pool && !rollout.pool.empty())
         table.blame("slo", *node,
@@ -302,7 +302,7 @@ void read_set(TableReader& table, Shadow& shadow) {
 /// Checks that `of` and `twin` are there, and that one way to draw requests is chosen.
 void check_source(TableReader& table, const Shadow& shadow, const toml::node* of, const toml::node* twin,
                   const toml::node* sample, const std::vector<Pool>& pools) {
-  if (of != nullptr && !pools.empty()) table.names_one_of("of", *of, shadow.of, pools, "pool of the file");
+  if (of != nullptr && !pools.empty()) names_one_of(table, "of", *of, shadow.of, pools, "pool of the file");
   if (twin != nullptr && sample != nullptr)
     table.blame("sample", *sample,
                 "twin is set as well, and a twin gets all that its primary gets; remove one of them");
@@ -312,7 +312,7 @@ void check_source(TableReader& table, const Shadow& shadow, const toml::node* of
         "0.1 for a share of the pool");
   const auto pool = std::ranges::find(pools, shadow.of, &Pool::name);
   if (twin == nullptr || pool == pools.end() || pool->replicas.empty()) return;
-  table.names_one_of("twin", *twin, shadow.twin, pool->replicas, "replica of the pool \"" + shadow.of + '"');
+  names_one_of(table, "twin", *twin, shadow.twin, pool->replicas, "replica of the pool \"" + shadow.of + '"');
 }
 
 class ShadowReading {
@@ -343,10 +343,10 @@ class ShadowReading {
       table.blame("control", *control, "needs twin: a control gets the same requests as the candidate");
     table.read("stop_after", shadow.stop_after, time,
                "Time after its first request at which the shadow is switched off.");
-    table.read_secret_list(
+    table.read_list(
         "exclude_keys", shadow.exclude_keys, sha256_hex,
         [&](const toml::node&, std::string key) { shadow.exclude_keys.push_back(std::move(key)); },
-        "SHA-256 of clients' keys whose requests are not mirrored, in small letters.");
+        "SHA-256 of clients' keys whose requests are not mirrored, in small letters.", TableReader::Shown::no);
     read_set(table, shadow);
     std::string set;
     for (const auto& one : shadow.set) set += (set.empty() ? "" : ", ") + one.key + " = " + one.json;

@@ -121,13 +121,13 @@ void read_admin(TableReader table, AdminListener& admin, std::vector<Listener>& 
       "Serves a [page](../guides/monitoring.md) at `/`, the [API](api.md), all that `[metrics]` serves, and the "
       "commands of operators. Beyond loopback it needs a `token`; a Unix-domain socket needs none, its permissions "
       "guard it. `\"\"`: off.");
-  table.read_secret_or_file("token", "token_file", admin.token, "the token of the admin listener",
-                            "the secret is set beside it as well; remove one of them",
-                            "Requests have to carry `Authorization: Bearer TOKEN`: 1 to 4096 printable characters "
-                            "without blanks. Commands take it by `--token-file` or from `WEIR_ADMIN_TOKEN`. It travels "
-                            "in the clear: beyond loopback use a network that you trust.",
-                            "File that holds the token and nothing else. Read at the start and at each reload. Not "
-                            "together with `token`.");
+  read_secret_or_file(table, "token", "token_file", admin.token, "the token of the admin listener",
+                      "the secret is set beside it as well; remove one of them",
+                      "Requests have to carry `Authorization: Bearer TOKEN`: 1 to 4096 printable characters "
+                      "without blanks. Commands take it by `--token-file` or from `WEIR_ADMIN_TOKEN`. It travels "
+                      "in the clear: beyond loopback use a network that you trust.",
+                      "File that holds the token and nothing else. Read at the start and at each reload. Not "
+                      "together with `token`.");
   table.read("state", admin.state, Text{4096, true},
              "Directory in which [rollouts](#rollout) keep their state (`rollouts.json`). A `[[rollout]]` needs it. "
              "weir's user has to be able to write there; each weir needs one of its own.");

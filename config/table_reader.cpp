@@ -68,17 +68,17 @@ std::string TableReader::header_of(std::string_view key, std::string_view open, 
 
 void TableReader::describe(std::string_view key, const std::string& kind, const std::string& initial,
                            const About& about) {
-  if (report_.reference() == nullptr) return;
+  if (report.reference() == nullptr) return;
   const auto title = name_of_table(title_);
-  for (auto& table : *report_.reference())
+  for (auto& table : *report.reference())
     if (name_of_table(table.title) == title)
       table.keys.push_back({std::string(key), kind, initial, about.is_required(), std::string(about.text())});
 }
 
 void TableReader::describe_table(std::string_view key, const std::string& title, const About& about) {
-  if (report_.reference() == nullptr) return;
+  if (report.reference() == nullptr) return;
   describe(key, title.starts_with("[[") ? "tables" : "table", "", about);
-  report_.reference()->push_back({title, std::string(about.text()), {}});
+  report.reference()->push_back({title, std::string(about.text()), {}});
 }
 
 const toml::table& TableReader::table(std::string_view key, const About& about) {
@@ -92,7 +92,7 @@ const toml::table& TableReader::table(std::string_view key, const About& about) 
 
 std::vector<const toml::table*> TableReader::tables(std::string_view key, const About& about) {
   describe_table(key, header_of(key, "[[", "]]"), about);
-  if (report_.reference() != nullptr) return {&no_table};
+  if (report.reference() != nullptr) return {&no_table};
   std::vector<const toml::table*> result;
   const auto* node = find(key);
   if (!node) return result;
@@ -131,14 +131,14 @@ bool TableReader::is_one_of(std::string_view key, const toml::node& value, std::
 std::string in_line(const toml::node& node) { return "in line " + std::to_string(node.source().begin.line); }
 
 void TableReader::blame(std::string_view key, const toml::node& value, std::string_view problem) {
-  if (report_.is_given_up(value)) return;
-  report_.add(value.source().begin,
-              prefix() + std::string(key) + " = " + report_.shown(value) + ": " + std::string(problem));
+  if (report.is_given_up(value)) return;
+  report.add(value.source().begin,
+             prefix() + std::string(key) + " = " + report.shown(value) + ": " + std::string(problem));
 }
 
 void TableReader::blame_secret(std::string_view key, const toml::node& value, std::string_view problem) {
-  if (report_.is_given_up(value)) return;
-  report_.add(value.source().begin, prefix() + std::string(key) + ": " + std::string(problem));
+  if (report.is_given_up(value)) return;
+  report.add(value.source().begin, prefix() + std::string(key) + ": " + std::string(problem));
 }
 
 void TableReader::refuse_taken(std::string_view key, const toml::node& value, std::string name, Places& taken,
@@ -148,23 +148,23 @@ void TableReader::refuse_taken(std::string_view key, const toml::node& value, st
 }
 
 void TableReader::list(std::string_view key, std::string written, std::optional<std::string> secret) {
-  if (report_.listing() == nullptr) return;
+  if (report.listing() == nullptr) return;
   // Tables of which there are several have names of their own in the listing.
   auto name = title_.ends_with("]]") ? std::string() : last_name_of(title_) + '.';
   if (written.empty()) written = "none";
-  report_.listing()->back().keys.push_back({name.append(key), std::move(written), std::move(secret)});
+  report.listing()->back().keys.push_back({name.append(key), std::move(written), std::move(secret)});
 }
 
 void TableReader::blame_table(std::string_view problem) {
-  report_.add(table_.source().begin, title_ + ": " + std::string(problem));
+  report.add(table_.source().begin, title_ + ": " + std::string(problem));
 }
 
 void TableReader::refuse_the_rest() {
   for (const auto& [key, value] : table_) {
     if (std::find(known_.begin(), known_.end(), key.str()) != known_.end()) continue;
     if (const auto now = what_holds_now(last_name_of(title_), key.str()); !now.empty()) {
-      report_.add(key.source().begin,
-                  prefix() + std::string(key.str()) + ": is no setting any more; " + std::string(now));
+      report.add(key.source().begin,
+                 prefix() + std::string(key.str()) + ": is no setting any more; " + std::string(now));
       continue;
     }
     // The value is not shown: it may be a secret that another version of weir uses.
@@ -175,22 +175,22 @@ void TableReader::refuse_the_rest() {
       message += "known here are";
       for (const auto known : known_) message += (known == known_.front() ? " " : ", ") + std::string(known);
     }
-    report_.add(key.source().begin, message);
+    report.add(key.source().begin, message);
   }
 }
 
-const toml::node* TableReader::read_secret_or_file(std::string_view key, std::string_view file_key, std::string& secret,
-                                                   std::string_view what, std::string_view why_not_both,
-                                                   const About& about, const About& about_file) {
-  if (report_.listing() != nullptr) {
-    list(key, secret.empty() ? "" : "hidden", secret);
+const toml::node* read_secret_or_file(TableReader& table, std::string_view key, std::string_view file_key,
+                                      std::string& secret, std::string_view what, std::string_view why_not_both,
+                                      const About& about, const About& about_file) {
+  if (table.report.listing() != nullptr) {
+    table.list(key, secret.empty() ? "" : "hidden", secret);
     return nullptr;
   }
-  const auto* const written = read_secret(key, secret, SecretText{what}, about);
-  const auto* const in_file = read_secret(file_key, secret, SecretFile{what}, about_file);
-  if (in_file != nullptr && has(key)) blame_secret(file_key, *in_file, why_not_both);
-  if (written != nullptr) report_.note_secret(*written);
-  if (in_file != nullptr) report_.note_secret_file(in_file->ref<std::string>());
+  const auto* const written = table.read_secret(key, secret, SecretText{what}, about);
+  const auto* const in_file = table.read_secret(file_key, secret, SecretFile{what}, about_file);
+  if (in_file != nullptr && table.has(key)) table.blame_secret(file_key, *in_file, why_not_both);
+  if (written != nullptr) table.report.note_secret(*written);
+  if (in_file != nullptr) table.report.note_secret_file(in_file->ref<std::string>());
   return written != nullptr ? written : in_file;
 }
 

@@ -130,7 +130,9 @@ class TableReader {
  public:
   /// Errors name the table by `title`, as it is written in the file: "[limits]", "[[pool]]"; "" for the whole file.
   TableReader(std::string title, const toml::table& table, Report& report)
-      : title_(std::move(title)), table_(table), report_(report) {}
+      : report(report), title_(std::move(title)), table_(table) {}
+
+  Report& report;
 
   /// Reads `key` into `value` if it is there; `kind` is as in config/values.hpp. Returns the node if it was there and
   /// right, so that rules about more than one value can blame it. The reference has the value that was there before,
@@ -142,15 +144,6 @@ class TableReader {
   template <class T, class Kind>
   const toml::node* read_secret(std::string_view key, T& value, const Kind& kind, const About& about);
 
-  /// Reads a secret that stands at `key`, or in a file of its own at `file_key`; not in both. Problems call it `what`
-  /// and, where both are there, say `why_not_both`. Returns the node, if one was there and right.
-  const toml::node* read_secret_or_file(std::string_view key, std::string_view file_key, std::string& secret,
-                                        std::string_view what, std::string_view why_not_both, const About& about,
-                                        const About& about_file);
-
-  /// Notes that the file at this path holds a secret.
-  void note_secret_file(const std::string& path) { report_.note_secret_file(path); }
-
   /// Reads a key that has to be there; `why` says what it is for.
   template <class T, class Kind>
   const toml::node* require(std::string_view key, T& value, const Kind& kind, std::string_view why, const About& about);
@@ -161,16 +154,14 @@ class TableReader {
   const toml::node* read_name(std::string& name, const Kind& kind, Places& taken, std::string_view why,
                               const About& about, std::string_view why_unique = "names are unique in the file");
 
+  /// Says whether an error may show the value.
+  enum class Shown : bool { no, yes };
+
   /// Reads a list of such values; a single value stands for a list of one. Calls `accept(node, value)` for each right
   /// one. `values` has those that stand where the key is absent.
   template <class T, class Kind, class Accept>
   const toml::node* read_list(std::string_view key, const std::vector<T>& values, const Kind& kind,
-                              const Accept& accept, const About& about);
-
-  /// Reads a list of values that no error may show.
-  template <class Kind, class Accept>
-  const toml::node* read_secret_list(std::string_view key, const std::vector<std::string>& values, const Kind& kind,
-                                     const Accept& accept, const About& about);
+                              const Accept& accept, const About& about, Shown shown = Shown::yes);
 
   /// Returns the table that stands at `key` as [key]; an empty one if there is none. The text describes the table.
   const toml::table& table(std::string_view key, const About& about);
@@ -201,22 +192,12 @@ class TableReader {
   bool is_one_of(std::string_view key, const toml::node& value, std::string_view name,
                  std::span<const std::string_view> names, std::string_view what);
 
-  /// The same for the names of tables. Nothing is blamed where all of them have wrong names, which are errors already.
-  template <class Named>
-  bool names_one_of(std::string_view key, const toml::node& value, std::string_view name, const std::vector<Named>& all,
-                    std::string_view what);
-
   /// Refuses the keys that are left, after the caller has asked for everything that is known.
   void refuse_the_rest();
 
  private:
-  enum class Shown : bool { no, yes };
-
   template <class T, class Kind>
   const toml::node* read_or(Shown shown, std::string_view key, T& value, const Kind& kind, const About& about);
-  template <class T, class Kind, class Accept>
-  const toml::node* read_list_or(Shown shown, std::string_view key, const std::vector<T>& values, const Kind& kind,
-                                 const Accept& accept, const About& about);
   void refuse(Shown shown, std::string_view key, const toml::node& value, const Problem& problem) {
     shown == Shown::yes ? blame(key, value, problem.text) : blame_secret(key, value, problem.text);
   }
@@ -228,9 +209,14 @@ class TableReader {
 
   std::string title_;
   const toml::table& table_;
-  Report& report_;
   std::vector<std::string_view> known_;
 };
+
+/// Reads a secret that stands at `key`, or in a file of its own at `file_key`; not in both. Problems call it `what`
+/// and, where both are there, say `why_not_both`. Returns the node, if one was there and right.
+const toml::node* read_secret_or_file(TableReader& table, std::string_view key, std::string_view file_key,
+                                      std::string& secret, std::string_view what, std::string_view why_not_both,
+                                      const About& about, const About& about_file);
 
 namespace detail {
 
@@ -258,13 +244,13 @@ std::string bytes_of(const T& secret) {
 
 template <class T, class Kind>
 const toml::node* TableReader::read(std::string_view key, T& value, const Kind& kind, const About& about) {
-  if (report_.listing() != nullptr) list(key, detail::unquoted(detail::written(kind, value)));
+  if (report.listing() != nullptr) list(key, detail::unquoted(detail::written(kind, value)));
   return read_or(Shown::yes, key, value, kind, about);
 }
 
 template <class T, class Kind>
 const toml::node* TableReader::read_secret(std::string_view key, T& value, const Kind& kind, const About& about) {
-  if (report_.listing() != nullptr) list(key, detail::unquoted(detail::written(kind, value)), detail::bytes_of(value));
+  if (report.listing() != nullptr) list(key, detail::unquoted(detail::written(kind, value)), detail::bytes_of(value));
   return read_or(Shown::no, key, value, kind, about);
 }
 
@@ -272,7 +258,7 @@ template <class T, class Kind>
 const toml::node* TableReader::read_or(Shown shown, std::string_view key, T& value, const Kind& kind,
                                        const About& about) {
   if constexpr (requires { kind.type(); }) {
-    if (report_.reference() != nullptr) describe(key, kind.type(), detail::written(kind, value), about);
+    if (report.reference() != nullptr) describe(key, kind.type(), detail::written(kind, value), about);
   }
   const auto* node = find(key);
   if (!node) return nullptr;
@@ -296,37 +282,27 @@ const toml::node* TableReader::require(std::string_view key, T& value, const Kin
 template <class Kind>
 const toml::node* TableReader::read_name(std::string& name, const Kind& kind, Places& taken, std::string_view why,
                                          const About& about, std::string_view why_unique) {
-  if (report_.listing() != nullptr) return nullptr;
+  if (report.listing() != nullptr) return nullptr;
   const auto* const node = require("name", name, kind, why, about);
   if (node != nullptr) refuse_taken("name", *node, name, taken, why_unique);
   return node;
 }
 
+/// TableReader::is_one_of for the names of tables. Nothing is blamed where all of them have wrong names, which are
+/// errors already.
 template <class Named>
-bool TableReader::names_one_of(std::string_view key, const toml::node& value, std::string_view name,
-                               const std::vector<Named>& all, std::string_view what) {
+bool names_one_of(TableReader& table, std::string_view key, const toml::node& value, std::string_view name,
+                  const std::vector<Named>& all, std::string_view what) {
   std::vector<std::string_view> names;
   for (const auto& one : all)
     if (!one.name.empty()) names.push_back(one.name);
-  return (!names.empty() || all.empty()) && is_one_of(key, value, name, names, what);
+  return (!names.empty() || all.empty()) && table.is_one_of(key, value, name, names, what);
 }
 
 template <class T, class Kind, class Accept>
 const toml::node* TableReader::read_list(std::string_view key, const std::vector<T>& values, const Kind& kind,
-                                         const Accept& accept, const About& about) {
-  return read_list_or(Shown::yes, key, values, kind, accept, about);
-}
-
-template <class Kind, class Accept>
-const toml::node* TableReader::read_secret_list(std::string_view key, const std::vector<std::string>& values,
-                                                const Kind& kind, const Accept& accept, const About& about) {
-  return read_list_or(Shown::no, key, values, kind, accept, about);
-}
-
-template <class T, class Kind, class Accept>
-const toml::node* TableReader::read_list_or(Shown shown, std::string_view key, const std::vector<T>& values,
-                                            const Kind& kind, const Accept& accept, const About& about) {
-  if (!report_.reads_file()) {
+                                         const Accept& accept, const About& about, Shown shown) {
+  if (!report.reads_file()) {
     std::string all, secret;
     for (const auto& one : values) {
       all += (all.empty() ? "" : ", ") + detail::written(kind, one);

@@ -34,7 +34,7 @@ std::optional<Certificate> read_certificate(TableReader& table, const About& abo
     table.blame(problem->key, of_key ? *key : *cert, problem->text);
     return std::nullopt;
   }
-  table.note_secret_file(files.key);
+  table.report.note_secret_file(files.key);
   return files;
 }
 

@@ -338,8 +338,7 @@ constexpr std::size_t longest_shown = 80;  // These bytes are enough for a URL, 
 std::string_view cut(std::string_view text) {
   if (text.size() <= longest_shown) return text;
   std::size_t length = longest_shown;
-  const auto continues = [&](std::size_t i) { return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80; };
-  while (length > 0 && continues(length)) --length;  // The cut must not be within a UTF-8 character.
+  while (length > 0 && continues_character(text[length])) --length;
   return text.substr(0, length);
 }
 

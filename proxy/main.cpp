@@ -17,6 +17,7 @@
 #include "config/secret.hpp"
 #include "config/table_reader.hpp"
 #include "config/values.hpp"
+#include "metrics/text.hpp"
 #include "proxy/commands/commands.hpp"
 #include "proxy/compare/compare.hpp"
 #include "proxy/keys/new_key.hpp"
@@ -44,6 +45,7 @@ namespace {
 namespace config = weir::config;
 namespace commands = weir::proxy::commands;
 using config::wrong_usage;
+using weir::metrics::counted;
 
 /// Addresses that the command line gives in place of the file's, so that two instances can share one.
 struct Overrides {
@@ -100,8 +102,8 @@ int check(const CheckOptions& options) {
   if (!options.against.address.empty()) return commands::show_difference(*settings, options.file, options.against);
   std::size_t replicas = 0;
   for (const auto& pool : settings->pools) replicas += pool.replicas.size();
-  std::printf("%s: fine: %zu pool%s, %zu replica%s\n", options.file.c_str(), settings->pools.size(),
-              settings->pools.size() == 1 ? "" : "s", replicas, replicas == 1 ? "" : "s");
+  std::printf("%s: fine: %s, %s\n", options.file.c_str(), counted(settings->pools.size(), "pool").c_str(),
+              counted(replicas, "replica").c_str());
   for (const auto& line : config::exposed_secrets(settings->secret_files))
     std::fprintf(stderr, "warning: %s\n", line.c_str());
   for (const auto& line : weir::proxy::serve::shadow_lines(*settings)) std::printf("%s\n", line.c_str());

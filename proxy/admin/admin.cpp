@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/table_reader.hpp"
 #include "proxy/admin/api.hpp"
 #include "proxy/admin/comparison_api.hpp"
 #include "proxy/admin/guard.hpp"

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "config/table_reader.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/admin/api.hpp"
 #include "proxy/admin/guard.hpp"

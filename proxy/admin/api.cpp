@@ -200,11 +200,10 @@ std::string gzip(std::string_view text) {
 
 ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view name, bool on, History& history,
                         metrics::Moment now) {
-  const auto found =
-      std::ranges::find_if(snapshot.shadows, [name](const auto& one) { return one->settings.name == name; });
-  if (found == snapshot.shadows.end())
+  const auto* const shadow = shadows::shadow_of(snapshot, name);
+  if (shadow == nullptr)
     return api_error(404, "unknown_shadow", "no shadow is named '" + std::string(name) + "'; GET /api/live lists them");
-  const bool changed = shadows::switch_shadow(**found, on, history, now);
+  const bool changed = shadows::switch_shadow(*shadow, on, history, now);
   JsonWriter json;
   json.open('{').key("name").text(name).key("on").boolean(on).key("changed").boolean(changed);
   return answer_of(json);

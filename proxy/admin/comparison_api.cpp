@@ -221,13 +221,12 @@ std::function<ApiAnswer()> gate_answer(std::string_view query, const History& hi
       return gate_answer(judged, status);
     };
   }
-  const auto found =
-      std::ranges::find_if(snapshot.shadows, [&](const auto& one) { return one->settings.name == *wanted.shadow; });
-  if (found == snapshot.shadows.end()) {
+  const auto* const shadow = shadows::shadow_of(snapshot, *wanted.shadow);
+  if (shadow == nullptr) {
     return
         [answer = api_error(404, "unknown_shadow", "no shadow is named '" + *wanted.shadow + "'")] { return answer; };
   }
-  return [judge = shadows::gate_of_shadow(**found, snapshot, history), status = wanted.status] {
+  return [judge = shadows::gate_of_shadow(*shadow, snapshot, history), status = wanted.status] {
     return gate_answer(judge(), status);
   };
 }

@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "config/difference.hpp"
+#include "metrics/text.hpp"
 #include "proxy/events/events.hpp"
 #include "proxy/shadows/slow_answers.hpp"
 
@@ -146,12 +147,6 @@ void Reload::log(const Result& result) const {
   }
 }
 
-namespace {
-
-std::string lines(std::uint64_t count) { return std::to_string(count) + (count == 1 ? " line" : " lines"); }
-
-}  // namespace
-
 std::string why_lost(const LogWatch::Account& account) {
   if (account.waits_for_reader) return "its pipe has no reader";
   if (account.error != 0) return std::generic_category().message(account.error);
@@ -160,7 +155,7 @@ std::string why_lost(const LogWatch::Account& account) {
 
 std::optional<LogWatch::Said> LogWatch::last(const Account& account, const std::string& file) const {
   if (account.dropped == told_) return std::nullopt;
-  return Said{true, "the request log '" + file + "' has lost " + lines(account.dropped - told_) +
+  return Said{true, "the request log '" + file + "' has lost " + metrics::counted(account.dropped - told_, "line") +
                         " at weir's end: " + why_lost(account)};
 }
 
@@ -187,15 +182,16 @@ std::optional<LogWatch::Said> LogWatch::tick(const Account& account, const std::
   if (account.written > written_ && account.error == 0 && now - last_loss_ >= over_after) {
     loses_ = false;
     told_ = dropped_;
-    return Said{false, "the request log '" + file + "' takes its lines again; " + lines(dropped_ - before_) +
+    return Said{false, "the request log '" + file + "' takes its lines again; " +
+                           metrics::counted(dropped_ - before_, "line") +
                            (dropped_ - before_ == 1 ? " was lost" : " were lost")};
   }
   if (dropped_ == told_ || (said_at_ && now - *said_at_ < said_every)) return std::nullopt;
   const auto lost = dropped_ - told_;
   said_at_ = now;
   told_ = dropped_;
-  return Said{true, "the request log '" + file + "' has lost " + lines(lost) + ": " + why_lost(account) +
-                        "; requests are served all the same (said at most once a minute)"};
+  return Said{true, "the request log '" + file + "' has lost " + metrics::counted(lost, "line") + ": " +
+                        why_lost(account) + "; requests are served all the same (said at most once a minute)"};
 }
 
 }  // namespace weir::proxy::admin

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -19,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "metrics/text.hpp"
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/admin/api.hpp"
 #include "proxy/admin/live_api.hpp"
@@ -103,12 +103,9 @@ ApiAnswer report_answer(std::string_view query, live::Live& live, const config::
 }
 
 std::string report_file_name(std::chrono::system_clock::time_point time) {
-  const auto at = std::chrono::system_clock::to_time_t(time);
-  std::tm utc{};
-  ::gmtime_r(&at, &utc);
-  char text[32];
-  const auto size = std::strftime(text, sizeof text, "%Y%m%dT%H%M%SZ", &utc);
-  return std::string(file_begin).append(text, size).append(file_end);
+  auto moment = metrics::timestamp(std::chrono::floor<std::chrono::microseconds>(time), 0);
+  std::erase_if(moment, [](char letter) { return letter == '-' || letter == ':'; });
+  return std::string(file_begin).append(moment).append(file_end);
 }
 
 namespace {

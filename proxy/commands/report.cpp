@@ -1,7 +1,7 @@
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "config/secret.hpp"
+#include "metrics/text.hpp"
 #include "proxy/commands/client.hpp"
 #include "proxy/commands/commands.hpp"
 
@@ -16,12 +17,9 @@ namespace weir::proxy::commands {
 namespace {
 
 std::string default_name(bool json) {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  char name[64];
-  std::strftime(name, sizeof name, json ? "weir-report-%Y%m%dT%H%M%SZ.json" : "weir-report-%Y%m%dT%H%M%SZ.html", &utc);
-  return name;
+  auto now = metrics::timestamp(std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()), 0);
+  std::erase_if(now, [](char letter) { return letter == '-' || letter == ':'; });
+  return "weir-report-" + now + (json ? ".json" : ".html");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "config/controls.hpp"
 #include "config/rollouts.hpp"
 #include "config/values.hpp"
-#include "metrics/format.hpp"
+#include "metrics/text.hpp"
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/commands/client.hpp"
 #include "proxy/commands/commands.hpp"
@@ -26,7 +26,7 @@ std::string text_in(element value) { return value.is_null() ? "" : config::print
 std::string time_of(double seconds) { return config::format_duration(config::Seconds(std::round(seconds))); }
 
 std::string evidence_text(double evidence, double limit) {
-  return metrics::format("; evidence %.3g of %g\n", evidence, limit);
+  return fmt::format("; evidence {:.3g} of {:g}\n", evidence, limit);
 }
 
 /// "  failures: 0 of 152 on the candidate, 3 of 15100 beside it; evidence 0.02 of 160"

@@ -18,7 +18,7 @@
 #include "metrics/compare/comparison/history.hpp"
 #include "metrics/compare/page/page.hpp"
 #include "metrics/compare/report/report.hpp"
-#include "metrics/format.hpp"
+#include "metrics/text.hpp"
 #include "proxy/compare/reporting.hpp"
 #include "proxy/compare/request.hpp"
 #include "proxy/compare/sample_reading.hpp"
@@ -125,10 +125,9 @@ class Command {
                               "configuration");
     histories_ = mc::comparison::histories_of(std::span(&couple, 1));
     if (histories_.empty())
-      return tell(failed, "--floor " + options_.floor +
-                              metrics::format(": has pairs in %zu minutes, and it takes eight hours: a drift that is "
-                                              "longer than a window shows in no less",
-                                              minutes.size()));
+      return tell(failed, fmt::format("--floor {}: has pairs in {} minutes, and it takes eight hours: a drift that is "
+                                      "longer than a window shows in no less",
+                                      options_.floor, minutes.size()));
     return std::nullopt;
   }
 

@@ -9,7 +9,6 @@
 #include "metrics/compare/comparison/why.hpp"
 #include "metrics/compare/samples/log_reading.hpp"
 #include "metrics/compare/sides/side_choice.hpp"
-#include "metrics/format.hpp"
 
 namespace weir::proxy::compare {
 namespace {

@@ -52,7 +52,7 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
 
   std::size_t size = framer_.buffered();
   for (const auto span : progress.body) size += span.size();
-  if (state_ == State::awaiting && framer_.state() == ClientFramer::State::holding) {
+  if (state_ == State::awaiting && framer_.progress().state == ClientFramer::State::holding) {
     const auto& meter = *replica_side_.meter();
     if (meter.refused()) {
       // A refusal that names the request's own fault is what a plain answer with that status is.
@@ -65,7 +65,7 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
   const bool too_large = state_ == State::keeping && size > most_kept;
   // An answer that is told inside the stream needs no more than its beginning.
   const bool drops = too_large && is_misfit_;
-  if (framer_.state() != ClientFramer::State::no_head && !drops) framer_.body(progress.body, read, out);
+  if (framer_.progress().state != ClientFramer::State::no_head && !drops) framer_.body(progress.body, read, out);
   if (too_large && !drops) {
     state_ = State::undecided;
     undecided_end_ = progress.end;
@@ -209,7 +209,7 @@ Moment AnswerHandler::comment_at() const {
 /// Returns when the client is to see life before there is a head of a replica.
 Moment AnswerHandler::early_at() const {
   if (early_ == nullptr || state_ != State::awaiting) return Moment::max();
-  return framer_.state() == ClientFramer::State::no_head || fits_early() ? early_->due() : Moment::max();
+  return framer_.progress().state == ClientFramer::State::no_head || fits_early() ? early_->due() : Moment::max();
 }
 
 /// True if the replica's answer may stand behind the head that weir sends.
@@ -219,7 +219,7 @@ Moment AnswerHandler::deadline() const {
   if (state_ == State::done || state_ == State::undecided) return Moment::max();
   if (is_left()) return Moment::min();
   const Moment end = std::min({replica_side_.deadline(), keep_until_, comment_at(), early_at()});
-  if (framer_.state() != ClientFramer::State::holding) return end;
+  if (framer_.progress().state != ClientFramer::State::holding) return end;
   return std::min(end, *report_.head + metrics::ticks(limits_.accept_hold));
 }
 
@@ -233,7 +233,7 @@ void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
   if (now >= early_at() && now < replica_side_.deadline() && !is_left()) {
     out.clear();
     out.spans.push_back(early_->bytes());
-    if (framer_.state() == ClientFramer::State::holding) framer_.continue_early();
+    if (framer_.progress().state == ClientFramer::State::holding) framer_.continue_early();
     return early_->written(now);
   }
   if (now >= comment_at() && now < replica_side_.deadline()) {
@@ -241,7 +241,7 @@ void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
     return framer_.comment(out);
   }
   const bool held_long_enough =
-      framer_.state() == ClientFramer::State::holding && now < replica_side_.deadline() && !is_left();
+      framer_.progress().state == ClientFramer::State::holding && now < replica_side_.deadline() && !is_left();
   if (!held_long_enough) return replica_ended(is_left() && !is_hung() ? End::cut : End::timed_out, now, out);
   out.clear();
   accept(out);
@@ -249,11 +249,11 @@ void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
 }
 
 story::AttemptOver AnswerHandler::take_over() {
-  report_.accepted = framer_.was_opened();
-  report_.bytes_out = framer_.bytes_out();
+  report_.accepted = framer_.progress().opened;
+  report_.bytes_out = framer_.progress().bytes_out;
   report_.client_keep_alive = framer_.reusable();
-  const bool cut = framer_.state() == ClientFramer::State::cut;
-  report_.client_reset |= cut && framer_.framing() == http::ClientFraming::close;
+  const bool cut = framer_.progress().state == ClientFramer::State::cut;
+  report_.client_reset |= cut && framer_.progress().framing == http::ClientFraming::close;
   return {std::move(report_), replica_side_.answer()};
 }
 

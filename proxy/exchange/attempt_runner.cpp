@@ -196,7 +196,7 @@ Command AttemptRunner::over(story::AttemptOver over, Moment now) {
   const bool was_poison = story_.is_poison();
   const auto& name = replica().settings.name;
   const auto command = story_.resume(std::move(over), now);
-  if (!was_poison && story_.is_poison()) note_poison(loop_.shared.poison_line, sender_.id(), name, now);
+  if (!was_poison && story_.is_poison()) note_poison(loop_.shared.told.poison, sender_.id(), name, now);
   return command;
 }
 

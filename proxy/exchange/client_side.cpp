@@ -34,13 +34,13 @@ std::size_t ClientOutput::size() const {
 
 void ClientFramer::head(const http::ResponseHead& head, bool strips, bool event_stream) {
   const auto unbounded = client_.http_1_1 ? ClientFraming::chunked : ClientFraming::close;
-  framing_ = head.framing == http::Framing::none                ? ClientFraming::none
-             : head.framing == http::Framing::length && !strips ? ClientFraming::length
-                                                                : unbounded;
-  keep_alive_ = client_.keep_alive && framing_ != ClientFraming::close;
+  progress_.framing = head.framing == http::Framing::none                ? ClientFraming::none
+                      : head.framing == http::Framing::length && !strips ? ClientFraming::length
+                                                                         : unbounded;
+  keep_alive_ = client_.keep_alive && progress_.framing != ClientFraming::close;
   http::ClientAnswer answer;
   answer.http_1_1 = client_.http_1_1;
-  answer.framing = framing_;
+  answer.framing = progress_.framing;
   answer.length = head.content_length;
   answer.keep_alive = keep_alive_;
   answer.event_stream = event_stream;
@@ -49,32 +49,32 @@ void ClientFramer::head(const http::ResponseHead& head, bool strips, bool event_
   answer.replica = client_.replica;
   answer.cors = client_.cors_fields;
   head_ = http::client_head(head, answer);
-  state_ = State::holding;
+  progress_.state = State::holding;
 }
 
 void ClientFramer::continue_early() {
   std::string().swap(head_);
-  framing_ = ClientFraming::chunked;
+  progress_.framing = ClientFraming::chunked;
   keep_alive_ = client_.early->keep_alive();
 }
 
 void ClientFramer::open(ClientOutput& out) {
-  state_ = State::open;
-  opened_ = wrote_ = true;
+  progress_.state = State::open;
+  progress_.opened = wrote_ = true;
   if (!head_.empty()) out.spans.emplace_back(head_);
 }
 
 void ClientFramer::body(std::span<const std::string_view> body, std::span<char> read, ClientOutput& out) {
-  if (state_ == State::holding) {
+  if (progress_.state == State::holding) {
     for (const auto span : body) buffered_.append(span);
     return;
   }
   std::size_t size = buffered_.size();
   for (const auto span : body) size += span.size();
   if (size == 0) return;  // An empty chunk would end the body.
-  bytes_out_ += size;
+  progress_.bytes_out += size;
   wrote_ = true;
-  const bool chunked = framing_ == ClientFraming::chunked;
+  const bool chunked = progress_.framing == ClientFraming::chunked;
   if (chunked && buffered_.empty() && body.size() == 1 && frame_in_place(body.front(), read, out)) return;
   if (chunked) out.add_chunk_head(size);
   if (!buffered_.empty()) {
@@ -88,7 +88,7 @@ void ClientFramer::body(std::span<const std::string_view> body, std::span<char> 
 }
 
 bool ClientFramer::written() {
-  if (opened_ && !head_.empty()) std::string().swap(head_);
+  if (progress_.opened && !head_.empty()) std::string().swap(head_);
   if (!released_.empty()) std::string().swap(released_);
   return std::exchange(wrote_, false);
 }
@@ -118,22 +118,22 @@ bool ClientFramer::frame_in_place(std::string_view body, std::span<char> read, C
 }
 
 void ClientFramer::finish(ClientOutput& out) {
-  if (framing_ == ClientFraming::chunked) out.spans.emplace_back("0\r\n\r\n");
-  state_ = State::whole;
+  if (progress_.framing == ClientFraming::chunked) out.spans.emplace_back("0\r\n\r\n");
+  progress_.state = State::whole;
 }
 
 void ClientFramer::cut(std::string_view why, ClientOutput& out) {
-  const bool may_add = framing_ == ClientFraming::chunked || framing_ == ClientFraming::close;
+  const bool may_add = progress_.framing == ClientFraming::chunked || progress_.framing == ClientFraming::close;
   if (may_add && !why.empty()) {
     closing_ = http::error_event(client_.api, 502, http::OwnError::replica_lost(why));
     const std::string_view event = closing_;
     body({&event, 1}, {}, out);
   }
-  state_ = State::cut;
+  progress_.state = State::cut;
 }
 
 void ClientFramer::cut_if_length_promised() {
-  if (framing_ == ClientFraming::length) state_ = State::cut;
+  if (progress_.framing == ClientFraming::length) progress_.state = State::cut;
 }
 
 namespace {
@@ -182,8 +182,8 @@ ClientWatch::ClientWatch(net::Channel& channel, std::string& unread, config::Hal
     : channel_(channel),
       unread_(unread),
       fin_is_leaving_(half_close == config::HalfClose::abort),
-      gone_(fin_is_leaving_ ? channel.hung_up() : channel.broken()) {
-  channel_.attach(*this, 0);
+      gone_(channel.ended() >= (fin_is_leaving_ ? net::Channel::Ended::by_peer : net::Channel::Ended::broken)) {
+  channel_.watch(this);
 }
 
 void ClientWatch::ready(std::uint32_t, std::uint32_t events) {

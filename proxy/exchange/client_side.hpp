@@ -124,23 +124,28 @@ class ClientFramer {
   /// Ends a body that is shorter than the promised length: its connection is of no further use.
   void cut_if_length_promised();
   /// Says that the client has gone.
-  void lost() { state_ = State::cut; }
+  void lost() { progress_.state = State::cut; }
 
-  State state() const { return state_; }
-  bool was_opened() const { return opened_; }
+  /// How far the answer is.
+  struct Progress {
+    State state = State::no_head;
+    http::ClientFraming framing = http::ClientFraming::none;
+    bool opened = false;
+    std::uint64_t bytes_out = 0;  ///< Counts the body only.
+  };
+  const Progress& progress() const { return progress_; }
   /// Says that the output has been written, or copied, and frees what only that needed. Returns true if there was
   /// anything to write since the last call.
   bool written();
   /// Returns after how much silence an event stream gets a comment, if it may have one. A client of HTTP/1.0 gets none.
   std::optional<std::chrono::steady_clock::duration> comments_after() const {
-    const bool may = client_.comments_after.count() > 0 && state_ == State::open;
-    return may && framing_ == http::ClientFraming::chunked ? std::optional(client_.comments_after) : std::nullopt;
+    const bool may = client_.comments_after.count() > 0 && progress_.state == State::open;
+    return may && progress_.framing == http::ClientFraming::chunked ? std::optional(client_.comments_after)
+                                                                    : std::nullopt;
   }
   std::size_t buffered() const { return buffered_.size(); }
-  http::ClientFraming framing() const { return framing_; }
   /// True if the client's connection may serve another request.
-  bool reusable() const { return opened_ && state_ != State::cut && keep_alive_; }
-  std::uint64_t bytes_out() const { return bytes_out_; }  ///< Counts the body only.
+  bool reusable() const { return progress_.opened && progress_.state != State::cut && keep_alive_; }
 
  private:
   bool frame_in_place(std::string_view body, std::span<char> read, ClientOutput& out);
@@ -150,10 +155,8 @@ class ClientFramer {
   std::string buffered_;  ///< Body bytes that wait for acceptance.
   std::string released_;  ///< Released bytes that are being written.
   std::string closing_;   ///< weir's closing error event.
-  std::uint64_t bytes_out_ = 0;
-  http::ClientFraming framing_ = http::ClientFraming::none;
-  State state_ = State::no_head;
-  bool keep_alive_ = true, opened_ = false, wrote_ = false;
+  Progress progress_;
+  bool keep_alive_ = true, wrote_ = false;
 };
 
 // How fast a client takes what weir has for it, while it owes: from when bytes of an answer had no room in its socket
@@ -201,7 +204,7 @@ class ClientWatch final : net::Watcher {
   /// `unread` takes the bytes of following requests; it and the channel outlive the watch. `half_close` says whether a
   /// client that ends its direction has left.
   ClientWatch(net::Channel& channel, std::string& unread, config::HalfClose half_close = config::HalfClose::abort);
-  ~ClientWatch() { channel_.detach(); }
+  ~ClientWatch() { channel_.watch(nullptr); }
   ClientWatch(const ClientWatch&) = delete;
   ClientWatch& operator=(const ClientWatch&) = delete;
 

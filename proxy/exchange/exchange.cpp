@@ -96,12 +96,12 @@ story::Story::Shared shared_by(Loop& loop, const fleet::PoolRuntime& pool) {
 story::Story::Request story_of(Loop& loop, ClientMessage& message, const ClientIdentity& client, const RequestIds& ids,
                                const fleet::PoolRuntime& pool) {
   story::Story::Request about{message.facts, std::move(message.prefix)};
-  set_ties(about, loop.shared.fleet.homes(), message, client, pool, loop.shared.conversation_key.numbers);
+  set_ties(about, loop.shared.fleet.homes(), message, client, pool, loop.shared.keys.conversation.numbers);
   if (pool.rollout && about.lot == 0 && message.facts->conversation == 0)
-    about.lot = metrics::sip_hash(loop.shared.fair_by_key, ids.weir);
+    about.lot = metrics::sip_hash(loop.shared.keys.fair_by, ids.weir);
   const auto& fair_by = pool.settings.queue.fair_by;
-  about.fair_key = fair_key(loop.shared.fair_by_key, fair_by, message.head, client.address, client.key_name());
-  about.caller.client = sender_of(loop.shared.fair_by_key, message.head, client.address, client.key_name());
+  about.fair_key = fair_key(loop.shared.keys.fair_by, fair_by, message.head, client.address, client.key_name());
+  about.caller.client = sender_of(loop.shared.keys.fair_by, message.head, client.address, client.key_name());
   about.caller.voice = about.fair_key;
   // A header that tells users apart for the queue tells them apart here, too.
   if (fair_by.what == config::FairBy::What::header) about.caller.client = about.fair_key;
@@ -175,7 +175,7 @@ void Exchange::begins(const fleet::Replica& replica) {
   std::vector<std::shared_ptr<const fleet::ShadowRuntime>> shadows;
   for (const auto& one : pool_.shadows) {
     if (std::ranges::find(mirrored_to_, one->state.get()) != mirrored_to_.end()) continue;
-    if (!wants(*one, replica, request_, loop_.shared.fair_by_key)) continue;
+    if (!wants(*one, replica, request_, loop_.shared.keys.fair_by)) continue;
     mirrored_to_.push_back(one->state.get());
     shadows.push_back(one);
   }
@@ -221,7 +221,7 @@ void Exchange::describe(AnswerHandler::Options& options, const fleet::Replica& r
   options.replica.to_head = message.head.method == "HEAD";
   options.replica.unread = message.bypassed;
   options.replica.received = message.received;
-  if (client_left_) options.replica.fingerprint_key = &loop_.shared.fingerprint_key;
+  if (client_left_) options.replica.fingerprint_key = &loop_.shared.keys.fingerprint;
   auto& client = options.client;
   client.http_1_1 = message.head.http_1_1;
   client.comments_after = metrics::ticks(pool_.settings.keep_alive.value_or(comments_after));
@@ -313,7 +313,7 @@ std::unique_ptr<http::OwnAnswer> Exchange::own_answer() {
     case Told::refused:
       return answer(refusal());
     case Told::stopping:
-      return answer(stopping_answer());
+      return answer(http::stopping_answer());
     case Told::nothing:
     case Told::relayed:
     case Told::kept_error:

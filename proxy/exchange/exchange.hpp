@@ -48,7 +48,7 @@ class Exchange final : Sender, public metrics::Recycled<Exchange> {
 
  private:
   const std::string& id() const override { return request_.ids.weir; }
-  void identify() override { story_.identify(metrics::sip_hash(loop_.shared.fair_by_key, body())); }
+  void identify() override { story_.identify(metrics::sip_hash(loop_.shared.keys.fair_by, body())); }
   void begins(const fleet::Replica& replica) override;
   Outgoing outgoing(const fleet::Replica& replica, metrics::wire::Ask wanted) override;
   void describe(AnswerHandler::Options& options, const fleet::Replica& replica) override;

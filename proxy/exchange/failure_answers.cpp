@@ -17,15 +17,15 @@ constexpr std::chrono::seconds soon{1};
 
 http::OwnAnswer local_shortage_answer(const std::string& replica, int error) {
   if (error == EMFILE || error == ENFILE)
-    return overloaded_answer(503, "no_descriptor",
-                             "weir has no file descriptor left for a connection to replica '" + replica +
-                                 "': raise its limit of open files, or lower limits.connections",
-                             soon);
-  return overloaded_answer(503, "no_socket",
-                           "weir could not open a connection to replica '" + replica +
-                               "': " + net::connect_error_text(error) +
-                               "; raise limits.upstream_idle, so that connections are used again",
-                           soon);
+    return http::overloaded_answer(503, "no_descriptor",
+                                   "weir has no file descriptor left for a connection to replica '" + replica +
+                                       "': raise its limit of open files, or lower limits.connections",
+                                   soon);
+  return http::overloaded_answer(503, "no_socket",
+                                 "weir could not open a connection to replica '" + replica +
+                                     "': " + net::connect_error_text(error) +
+                                     "; raise limits.upstream_idle, so that connections are used again",
+                                 soon);
 }
 
 std::string why_not_now(balancer::Refused::Reason reason, const config::Pool& settings) {
@@ -49,13 +49,6 @@ std::string why_not_now(balancer::Refused::Reason reason, const config::Pool& se
 }
 
 }  // namespace
-
-http::OwnAnswer overloaded_answer(unsigned status, std::string_view code, std::string_view sentence,
-                                  std::chrono::milliseconds wait) {
-  auto answer = http::error_answer(status, "overloaded_error", code, sentence);
-  answer.retry_after = wait;
-  return answer;
-}
 
 std::optional<metrics::series::Limit> limit_of(balancer::Refused::Reason reason, const config::Pool& pool) {
   using Reason = balancer::Refused::Reason;
@@ -90,28 +83,10 @@ http::OwnAnswer refusal_answer(const balancer::Refused& refused, const config::P
   const auto wait = std::chrono::milliseconds(std::llround(refused.retry_after * spread * 1000));
   const auto again = ": try again in " + std::to_string(std::chrono::ceil<std::chrono::seconds>(wait).count()) + " s";
   if (refused.reason == Reason::no_replica)
-    return overloaded_answer(503, "no_replica", "pool '" + name + "' has no replica" + again, wait);
-  if (up) return overloaded_answer(429, "overloaded", why_not_now(refused.reason, pool) + again, wait);
+    return http::overloaded_answer(503, "no_replica", "pool '" + name + "' has no replica" + again, wait);
+  if (up) return http::overloaded_answer(429, "overloaded", why_not_now(refused.reason, pool) + again, wait);
   const auto waited = refused.reason == Reason::expired ? ", and none came back in time" : "";
-  return overloaded_answer(503, "no_replica", "no replica of pool '" + name + "' is up" + waited + again, wait);
-}
-
-http::OwnAnswer stopping_answer() {
-  return overloaded_answer(503, "stopping",
-                           "weir is stopping, and the time that requests have to end (limits.drain) is over: "
-                           "send it again",
-                           soon);
-}
-
-http::OwnAnswer address_busy_answer() {
-  return overloaded_answer(503, "too_many_connections",
-                           "this client's address has as many requests under way as "
-                           "limits.connections_per_address allows; try again when one has ended",
-                           std::chrono::seconds(5));
-}
-
-http::OwnAnswer broken_down_answer() {
-  return http::error_answer(500, "api_error", "internal_error", "weir failed at this request; its log says why");
+  return http::overloaded_answer(503, "no_replica", "no replica of pool '" + name + "' is up" + waited + again, wait);
 }
 
 http::OwnAnswer unconnected_answer(const std::string& replica, int error) {

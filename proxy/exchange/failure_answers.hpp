@@ -20,10 +20,6 @@
 
 namespace weir::proxy::exchange {
 
-/// Tells the client to come back after `wait`.
-http::OwnAnswer overloaded_answer(unsigned status, std::string_view code, std::string_view sentence,
-                                  std::chrono::milliseconds wait);
-
 /// Answers that no replica of the pool may take the request now, or ever. `up`: one is up. Clients sleep as long as
 /// they are told to, to the millisecond; `spread`, from 1 to 1.5, keeps those that were refused together from coming
 /// back together.
@@ -31,15 +27,6 @@ http::OwnAnswer refusal_answer(const balancer::Refused& refused, const config::P
 
 /// Returns which limit of the settings bit.
 std::optional<metrics::series::Limit> limit_of(balancer::Refused::Reason reason, const config::Pool& pool);
-
-/// Answers that weir stops, and that the request has had its time.
-http::OwnAnswer stopping_answer();
-
-/// Answers that the client's address has too many requests under way.
-http::OwnAnswer address_busy_answer();
-
-/// Answers that weir itself failed.
-http::OwnAnswer broken_down_answer();
 
 /// Answers that weir could connect to no replica. `replica` is the last one that was tried. `error`: see
 /// net::connect_error_text().

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "metrics/measure/stream_meter.hpp"
+#include "metrics/text.hpp"
 #include "proxy/fleet/keep_running.hpp"
 
 namespace weir::proxy::exchange {
@@ -119,14 +120,8 @@ void Loop::keep_idle(const fleet::SharedReplica& replica, net::Destination where
 }
 
 std::string Loop::new_id() {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string id(32, '0');
-  char* digit = id.data();
-  for (std::size_t half = 0; half < 2; ++half) {
-    auto bits = random_();
-    for (std::size_t i = 0; i < 16; ++i, bits >>= 4) *digit++ = digits[bits & 15];
-  }
-  return id;
+  const auto half = random_();
+  return fmt::format("{:016x}{:016x}", half, random_());
 }
 
 std::chrono::milliseconds Loop::time_to_retry() {

@@ -67,6 +67,32 @@ struct Waiter;
 /// Returns how much of limits.buffer_memory heads may hold on all loops together until they are whole: an eighth.
 inline std::size_t half_head_memory(const config::Limits& limits) { return limits.buffer_memory / 8; }
 
+/// The random keys of hashes of what clients choose. Reloads keep them.
+struct Keys {
+  SipKey fair_by = make_sip_key();                              ///< See fair_key and prefix_seed.
+  metrics::wire::ConversationKey conversation{make_sip_key()};  ///< See RequestFacts::conversation.
+  SipKey fingerprint = make_sip_key();                          ///< Of mirrored answers.
+  metrics::UniversalKey prefix{make_sip_key()};                 ///< Of the anchors of prompts.
+  SipKey mark = make_sip_key();                                 ///< Of the beginnings of prompts in the request log.
+};
+
+/// Counts by the address of clients.
+struct ByAddress {
+  net::AddressCounts connections{};
+  net::AddressShares buffers{};          ///< What it holds of the buffers.
+  net::AddressShares half_heads{};       ///< What it holds by heads that are not yet whole.
+  net::AddressAccounts handshake_cpu{};  ///< Seconds of CPU.
+};
+
+/// When the log last told of these: a line an hour, or a minute, is enough.
+struct LastTold {
+  using Line = std::atomic<metrics::Moment>;
+  static constexpr metrics::Moment never{-std::chrono::hours(1)};
+  Line poison{never};         ///< A poison request: see note_poison.
+  Line full_share{never};     ///< An address that holds its share of memory: see serve/body.
+  Line handshake_cpu{never};  ///< An address whose handshakes take too much CPU: see serve/client_connection.
+};
+
 /// State that all loops share. It is read-only, except for its atomics and members that are thread-safe themselves.
 struct Shared {
   metrics::series::Exposition& exposition;
@@ -74,29 +100,17 @@ struct Shared {
   metrics::record::RequestLog& log;
   fleet::ModelDirectory& models;
   fleet::FailureNotes local_shortages{};  ///< Logs shortages of weir's own: descriptors, local ports.
-  /// When the log last told of a poison request: see note_poison.
-  std::atomic<metrics::Moment> poison_line{metrics::Moment(-std::chrono::hours(1))};
-  /// When the log last told of an address that holds its share of memory: see serve/body_room.
-  std::atomic<metrics::Moment> full_share_line{metrics::Moment(-std::chrono::hours(1))};
-  /// When the log last told of an address whose handshakes take too much CPU: see serve/handshakes.
-  std::atomic<metrics::Moment> handshake_cpu_line{metrics::Moment(-std::chrono::hours(1))};
-  std::atomic<bool> draining{false};          ///< Answers say `Connection: close`.
-  std::atomic<bool> closing{false};           ///< Idle client connections are closed.
-  std::atomic<bool> cutting{false};           ///< Requests that still run are ended.
-  std::atomic<std::size_t> connections{0};    ///< Counts the client connections of all loops.
-  const SipKey fair_by_key = make_sip_key();  ///< See fair_key and prefix_seed.
-  const metrics::wire::ConversationKey conversation_key{make_sip_key()};  ///< See RequestFacts::conversation.
-  const SipKey fingerprint_key = make_sip_key();           ///< Keys the fingerprints of mirrored answers.
-  const metrics::UniversalKey prefix_key{make_sip_key()};  ///< Keys the anchors of prompts. Reloads keep it.
-  const SipKey mark_key = make_sip_key();  ///< Keys what the request log tells of the beginnings of prompts.
+  LastTold told{};
+  std::atomic<bool> draining{false};        ///< Answers say `Connection: close`.
+  std::atomic<bool> closing{false};         ///< Idle client connections are closed.
+  std::atomic<bool> cutting{false};         ///< Requests that still run are ended.
+  std::atomic<std::size_t> connections{0};  ///< Counts the client connections of all loops.
+  const Keys keys{};
   net::BufferBudget buffers{fleet.snapshot()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
-  net::AddressCounts addresses{};         ///< Counts the connections of each address.
-  net::AddressShares address_shares{};    ///< Counts what each address holds of the buffers.
-  net::AddressShares half_head_shares{};  ///< Counts what each address holds by heads that are not yet whole.
-  net::AddressAccounts handshake_cpu{};   ///< Seconds of CPU that handshakes of clients took: see serve/handshakes.
-  std::atomic<bool> wants_room{false};    ///< A loop found no room for a request: see net::Uploads.
-  std::atomic<bool> bypass{false};        ///< New requests are relayed unread.
-  Shadows* shadows = nullptr;             ///< Set before the loops run; null if nothing is mirrored.
+  ByAddress addresses{};
+  std::atomic<bool> wants_room{false};  ///< A loop found no room for a request: see net::Uploads.
+  std::atomic<bool> bypass{false};      ///< New requests are relayed unread.
+  Shadows* shadows = nullptr;           ///< Set before the loops run; null if nothing is mirrored.
 };
 
 /// A request under way. It leaves the list when it ends.

@@ -111,7 +111,7 @@ Outgoing Mirror::outgoing(const fleet::Replica& replica, metrics::wire::Ask want
 
 void Mirror::describe(AnswerHandler::Options& options, const fleet::Replica&) {
   options.replica.received = job_->received;
-  options.replica.fingerprint_key = &loop_.shared.fingerprint_key;
+  options.replica.fingerprint_key = &loop_.shared.keys.fingerprint;
   options.client.request_id = id_;
   options.client.weir_id = id_;
 }

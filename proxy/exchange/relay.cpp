@@ -32,7 +32,7 @@ Relay::Relay(Loop& loop, ClientWatch& client, const fleet::SharedReplica& replic
 
 Relay::~Relay() {
   client_.listen(nullptr);
-  if (replica_) replica_->detach();
+  if (replica_) replica_->watch(nullptr);
 }
 
 void Relay::start() {
@@ -40,7 +40,7 @@ void Relay::start() {
   loop_.deadlines.attach(*this);
   if (client_.gone()) return client_left();
   client_.listen(this);
-  replica_->attach(*this, 0);
+  replica_->watch(this);
   // Requests that came in one batch are sent in a row.
   if (connected_ && !loop_.poller.defer(*this)) send_request();
 }
@@ -136,7 +136,7 @@ void Relay::read_replica() {
     backlog_ = backlog_ && static_cast<std::size_t>(read.size) == buffer.size();
     if (backlog_) handler_.paused(false);
     // A short read has emptied the socket. After a hang-up the end itself is still to be read.
-    if (static_cast<std::size_t>(read.size) < buffer.size() && !replica_->hung_up()) return;
+    if (static_cast<std::size_t>(read.size) < buffer.size() && replica_->ended() == net::Channel::Ended::no) return;
   }
   replica_->rearm(EPOLLIN);
 }
@@ -269,7 +269,7 @@ void Relay::client_left() {
 
 /// Ends the replica's side. The client may still have bytes to take.
 void Relay::replica_done() {
-  replica_->detach();
+  replica_->watch(nullptr);
   if (!handler_.report().replica_reusable || span_ < request_.size()) drop_connection();
   if (pending_.empty()) finish();
 }
@@ -287,7 +287,7 @@ void Relay::finish(Moment now) {
   if (done_) return;
   done_ = true;
   client_.listen(nullptr);
-  if (replica_) replica_->detach();
+  if (replica_) replica_->watch(nullptr);
   net::Timed::unlink();
   if (!replica_is_done() || !handler_.report().replica_reusable) drop_connection();
   handler_.report().ended = now;

@@ -52,7 +52,7 @@ ReplicaStream::ReplicaStream(const asio::io_context::executor_type& executor, ne
       clock_(clock) {}
 
 ReplicaStream::~ReplicaStream() {
-  if (channel_) channel_->detach();
+  if (channel_) channel_->watch(nullptr);
 }
 
 void ReplicaStream::set_limit(Clock::duration limit) {
@@ -94,11 +94,11 @@ net::Awaitable<int> ReplicaStream::connect(std::span<net::Address> others) {
 
 net::Awaitable<int> ReplicaStream::connect_until(metrics::Moment until) {
   auto& shared = asio::use_service<Shared>(context_);
-  if (channel_) channel_->detach();
+  if (channel_) channel_->watch(nullptr);
   came_ = 0;
   channel_ = net::SocketConnector({shared.poller, clock_, shared.handshaking}).connect(to_);
   if (!channel_) co_return errno;
-  channel_->attach(*this, 0);
+  channel_->watch(this);
   if (co_await wait(EPOLLOUT, until)) co_return channel_->connect_error();
   timed_out_ = Clock::now() >= deadline_;
   co_return ETIMEDOUT;

@@ -110,8 +110,9 @@ bool IdleConnections::put(const SharedReplica& replica, net::Destination where,
 
 void IdleConnections::drop_old(metrics::Moment now) {
   for (auto& [replica, waiting] : idle_)
-    std::erase_if(waiting,
-                  [&](const Idle& idle) { return now - idle.since >= longest_ || idle.connection->hung_up(); });
+    std::erase_if(waiting, [&](const Idle& idle) {
+      return now - idle.since >= longest_ || idle.connection->ended() != net::Channel::Ended::no;
+    });
 }
 
 void IdleConnections::adopt(const Snapshot& snapshot) {

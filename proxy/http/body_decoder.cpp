@@ -78,23 +78,11 @@ void BodyDecoder::framing_byte(char c) {
       state_ = c == '\n' ? State::size_first : State::failed;
       return;
     case State::trailer_start:
-      if (c == '\r') return void(state_ = State::end_lf);
-      state_ = ++line_ <= max_trailers && is_token({&c, 1}) ? State::trailer_name : State::failed;
-      return;
     case State::trailer_name:
-      if (++line_ > max_trailers) return void(state_ = State::failed);
-      if (!is_token({&c, 1})) state_ = c == ':' ? State::trailer_value : State::failed;
-      return;
     case State::trailer_value:
-      if (c == '\r') return void(state_ = State::trailer_lf);
-      if (!is_value({&c, 1}) || ++line_ > max_trailers) state_ = State::failed;
-      return;
     case State::trailer_lf:
-      state_ = c == '\n' ? State::trailer_start : State::failed;
-      return;
     case State::end_lf:
-      state_ = c == '\n' ? State::finished : State::failed;
-      return;
+      return trailer_byte(c);
     case State::length:
     case State::until_close:
     case State::chunk:
@@ -141,6 +129,28 @@ void BodyDecoder::extension_byte(char c) {
     default:
       state_ = State::quoted;
       return;
+  }
+}
+
+void BodyDecoder::trailer_byte(char c) {
+  switch (state_) {
+    case State::trailer_start:
+      if (c == '\r') return void(state_ = State::end_lf);
+      state_ = ++line_ <= max_trailers && is_token({&c, 1}) ? State::trailer_name : State::failed;
+      return;
+    case State::trailer_name:
+      if (++line_ > max_trailers) return void(state_ = State::failed);
+      if (!is_token({&c, 1})) state_ = c == ':' ? State::trailer_value : State::failed;
+      return;
+    case State::trailer_value:
+      if (c == '\r') return void(state_ = State::trailer_lf);
+      if (!is_value({&c, 1}) || ++line_ > max_trailers) state_ = State::failed;
+      return;
+    case State::trailer_lf:
+      state_ = c == '\n' ? State::trailer_start : State::failed;
+      return;
+    default:
+      state_ = c == '\n' ? State::finished : State::failed;
   }
 }
 

@@ -63,6 +63,7 @@ class BodyDecoder {
   };
   void framing_byte(char c);
   void extension_byte(char c);
+  void trailer_byte(char c);
 
   State state_ = State::finished;
   std::uint64_t left_ = 0;  ///< The rest of the body (length) or of the chunk.

@@ -14,6 +14,31 @@ OwnAnswer error_answer(unsigned status, std::string_view type, std::string_view 
   return answer;
 }
 
+OwnAnswer overloaded_answer(unsigned status, std::string_view code, std::string_view sentence,
+                            std::chrono::milliseconds wait) {
+  auto answer = error_answer(status, "overloaded_error", code, sentence);
+  answer.retry_after = wait;
+  return answer;
+}
+
+OwnAnswer stopping_answer() {
+  return overloaded_answer(503, "stopping",
+                           "weir is stopping, and the time that requests have to end (limits.drain) is over: "
+                           "send it again",
+                           std::chrono::seconds(1));
+}
+
+OwnAnswer address_busy_answer() {
+  return overloaded_answer(503, "too_many_connections",
+                           "this client's address has as many requests under way as "
+                           "limits.connections_per_address allows; try again when one has ended",
+                           std::chrono::seconds(5));
+}
+
+OwnAnswer broken_down_answer() {
+  return error_answer(500, "api_error", "internal_error", "weir failed at this request; its log says why");
+}
+
 std::string own_answer(const OwnAnswer& answer, const OwnFraming& framing) {
   const std::string body = answer.error ? error_body(framing.api, answer.status, *answer.error) : answer.body;
   std::string out;

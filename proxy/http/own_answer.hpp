@@ -29,6 +29,19 @@ struct OwnAnswer {
 
 OwnAnswer error_answer(unsigned status, std::string_view type, std::string_view code, std::string_view message);
 
+/// Tells the client to come back after `wait`.
+OwnAnswer overloaded_answer(unsigned status, std::string_view code, std::string_view sentence,
+                            std::chrono::milliseconds wait);
+
+/// Answers that weir stops, and that the request has had its time.
+OwnAnswer stopping_answer();
+
+/// Answers that the client's address has too many requests under way.
+OwnAnswer address_busy_answer();
+
+/// Answers that weir itself failed.
+OwnAnswer broken_down_answer();
+
 /// The properties of the request that shape an answer of weir's own.
 struct OwnFraming {
   metrics::Api api = metrics::Api::other;

@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
 #include <map>
 #include <optional>
 
-#include "metrics/format.hpp"
+#include "metrics/text.hpp"
 
 namespace weir::proxy::live {
 namespace {
@@ -19,17 +18,6 @@ using metrics::wire::JsonWriter;
 using Optional = std::optional<double>;
 
 constexpr unsigned of_seconds = 6, of_rates = 2, of_shares = 4;
-
-std::string time_text(Wall time) {
-  const auto whole = std::chrono::floor<std::chrono::seconds>(time);
-  const auto at = std::chrono::system_clock::to_time_t(whole);
-  std::tm utc{};
-  ::gmtime_r(&at, &utc);
-  char text[32];
-  const auto size = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-  return std::string(text, size) +
-         metrics::format(".%03dZ", static_cast<int>((time - whole) / std::chrono::milliseconds(1)));
-}
 
 void write_optional_time(JsonWriter& json, std::optional<Wall> time) {
   if (time)
@@ -282,7 +270,9 @@ void write_changed(JsonWriter& json, Document::Members members, const Document::
 
 }  // namespace
 
-void write_time(JsonWriter& json, Wall time) { json.text(time_text(time)); }
+void write_time(JsonWriter& json, Wall time) {
+  json.text(metrics::timestamp(std::chrono::floor<std::chrono::microseconds>(time), 3));
+}
 
 std::string Document::json() const {
   std::size_t size = 256;

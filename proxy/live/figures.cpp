@@ -112,11 +112,11 @@ Now Figures::take(const fleet::Snapshot& snapshot, const Surroundings& around, c
   for (const auto& shadow : snapshot.shadows) take_shadow(now, *shadow);
   compare_with_peers(now.replicas);
   take_keys(now, snapshot.keys.get());
-  std::erase_if(pools_, [](const auto& one) { return one.second.seconds.is_gone(); });
-  std::erase_if(shadows_, [](const auto& one) { return one.second.seconds.is_gone(); });
+  std::erase_if(pools_, [](const auto& one) { return one.second.seconds.presence().is_gone(); });
+  std::erase_if(shadows_, [](const auto& one) { return one.second.seconds.presence().is_gone(); });
   std::erase_if(replicas_, [](const auto& one) {
     const auto& [name, memory] = one;
-    return memory.seconds.is_gone() || (memory.leaves && !memory.seconds.is_put());
+    return memory.seconds.presence().is_gone() || (memory.leaves && !memory.seconds.presence().put);
   });
   give_places();
   return now;
@@ -127,10 +127,10 @@ void Figures::give_places() {
   std::size_t drawn = 0;
   std::vector<Seconds*> away, wanting;
   each_row([&](Seconds& row) {
-    if (row.is_wide()) ++drawn;
-    if (row.is_wide() != row.is_put()) (row.is_wide() ? away : wanting).push_back(&row);
+    if (row.presence().wide) ++drawn;
+    if (row.presence().wide != row.presence().put) (row.presence().wide ? away : wanting).push_back(&row);
   });
-  std::ranges::sort(away, {}, &Seconds::absent);
+  std::ranges::sort(away, {}, [](const Seconds* row) { return row->presence().absent; });
   for (auto* const row : wanting) {
     if (drawn < most_drawn) {
       ++drawn;
@@ -358,8 +358,8 @@ std::vector<KeyNow> Figures::rows_of(const keys::ClientKeys& keys) const {
     row.waiting = key.use->waiting.load(std::memory_order_relaxed);
     if (known == keys_.end()) return;
     const auto& own = known->second.seconds;
-    row.waits = own.lately(key_waits);
-    if (row.waits > 0) row.wait = own.lately(key_waited) / row.waits;
+    row.waits = own.sum(key_waits, Seconds::mean_of);
+    if (row.waits > 0) row.wait = own.sum(key_waited, Seconds::mean_of) / row.waits;
     row.requests_60s = own.sum(key_requests);
     row.failed_60s = own.sum(key_failed);
     row.refused_60s = own.sum(key_refused);
@@ -405,7 +405,7 @@ std::vector<std::string> Figures::names(Rows rows) const {
   std::vector<std::string> names;
   const auto list = [&](const auto& all) {
     for (const auto& [name, one] : all)
-      if (one.seconds.is_wide()) names.push_back(name);
+      if (one.seconds.presence().wide) names.push_back(name);
   };
   if (rows == Rows::weir) names.emplace_back();
   if (rows == Rows::pools) list(pools_);
@@ -417,22 +417,10 @@ std::vector<std::string> Figures::names(Rows rows) const {
 const Seconds* Figures::row(Rows rows, std::string_view name) const {
   const auto in = [&](const auto& all) -> const Seconds* {
     const auto found = all.find(name);
-    return found != all.end() && found->second.seconds.is_wide() ? &found->second.seconds : nullptr;
+    return found != all.end() && found->second.seconds.presence().wide ? &found->second.seconds : nullptr;
   };
   if (rows == Rows::weir) return &weir_;
   return rows == Rows::pools ? in(pools_) : rows == Rows::replicas ? in(replicas_) : in(shadows_);
-}
-
-std::size_t Figures::bytes() const {
-  std::size_t bytes = weir_.bytes();
-  const auto add = [&](const auto& all) {
-    for (const auto& [name, one] : all) bytes += one.seconds.bytes();
-  };
-  add(pools_);
-  add(replicas_);
-  add(shadows_);
-  add(keys_);
-  return bytes;
 }
 
 }  // namespace weir::proxy::live

@@ -62,8 +62,6 @@ class Figures {
   std::vector<std::string> names(Rows rows) const;
   /// Returns a row that is drawn; null if there is none of this name.
   const Seconds* row(Rows rows, std::string_view name) const;
-  /// Returns the memory of all seconds.
-  std::size_t bytes() const;
 
  private:
   /// A moment at which something began, and the same as wall time: once, since the two clocks differ from second to

@@ -148,7 +148,7 @@ Figures::OfReplica::OfReplica() : seconds(columns::replica_count, columns::of_re
 void Figures::finished_on_replica(const metrics::record::RequestRecord& record, const metrics::record::Figures& figures,
                                   Moment now) {
   auto replica = replicas_.find(record.replica);
-  if (replica == replicas_.end() || !replica->second.seconds.is_put())
+  if (replica == replicas_.end() || !replica->second.seconds.presence().put)
     replica = replicas_.find(record.replica + std::string(leaving));
   if (replica == replicas_.end()) return;
   const bool served = metrics::record::served(record);
@@ -214,8 +214,8 @@ void Figures::take_replica(Now& now, const Place& place, std::size_t passed) {
   own.set(replica_queued, static_cast<double>(row.queued_prefill_tokens));
   own.set(replica_kv, row.kv_usage);
   if (passed > 0) {
-    own.set(replica_in_prefill, own.grown(replica_in_prefill, load.prefill_seconds) / static_cast<double>(passed));
-    own.set(replica_in_decode, own.grown(replica_in_decode, load.decode_seconds) / static_cast<double>(passed));
+    own.follow(replica_in_prefill, load.prefill_seconds, static_cast<double>(passed));
+    own.follow(replica_in_decode, load.decode_seconds, static_cast<double>(passed));
     const auto lately = memory.latencies.quantiles(now.at, std::chrono::seconds(Seconds::mean_of));
     own.set(replica_ttft, lately.ttft_p50);
     own.set(replica_tpot, lately.tpot_p50);

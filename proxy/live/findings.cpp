@@ -12,7 +12,7 @@
 #include <tuple>
 #include <utility>
 
-#include "metrics/format.hpp"
+#include "metrics/text.hpp"
 
 namespace weir::proxy::live {
 
@@ -86,7 +86,6 @@ std::vector<Finding> Findings::standing() const {
 
 namespace {
 
-using metrics::format;
 using Cases = std::vector<Case>;
 
 constexpr std::string_view weir_itself = "weir";
@@ -95,17 +94,18 @@ constexpr double minutes_to_seconds = 60, days_to_seconds = 86'400;
 Sign sign_of(bool bad, bool fine) { return bad ? Sign::bad : fine ? Sign::fine : Sign::between; }
 
 std::string whole(double number) { return std::to_string(std::llround(number)); }
-std::string counted(double number, const std::string& thing) {
-  return whole(number) + " " + thing + (std::llround(number) == 1 ? "" : "s");
+std::string counted(double number, std::string_view thing) {
+  return metrics::counted(static_cast<std::uint64_t>(std::llround(number)), thing);
 }
-std::string percent(double share) { return format(share < 0.1 ? "%.1f %%" : "%.0f %%", 100 * share); }
+std::string percent(double share) { return fmt::format("{:.{}f} %", 100 * share, share < 0.1 ? 1 : 0); }
 
 /// "0.4 s", "12 s", "5 min", "3 h", "9 d".
 std::string time_text(double time) {
-  if (time < 10) return format("%.1f s", time);
-  if (time < 100) return format("%.0f s", time);
-  if (time < 100 * minutes_to_seconds) return format("%.0f min", time / minutes_to_seconds);
-  return time < 2 * days_to_seconds ? format("%.0f h", time / 3600) : format("%.0f d", time / days_to_seconds);
+  if (time < 10) return fmt::format("{:.1f} s", time);
+  if (time < 100) return fmt::format("{:.0f} s", time);
+  if (time < 100 * minutes_to_seconds) return fmt::format("{:.0f} min", time / minutes_to_seconds);
+  return time < 2 * days_to_seconds ? fmt::format("{:.0f} h", time / 3600)
+                                    : fmt::format("{:.0f} d", time / days_to_seconds);
 }
 
 double of_word(const Words& words, std::string_view word) {
@@ -130,8 +130,9 @@ void slow_replica(const Now& now, Cases& cases) {
                               gap.value_or(0) < good_gap && ttft.value_or(0) < good_ttft);
     if (sign == Sign::fine) continue;
     std::string how;  // A figure that is not slow is left out: "0.5 times" would read as praise.
-    if (gap.value_or(0) >= good_gap) how = format("%.1f times the time between chunks", *gap);
-    if (ttft.value_or(0) >= good_ttft) how += (how.empty() ? "" : " and ") + format("%.1f times the TTFT", *ttft);
+    if (gap.value_or(0) >= good_gap) how = fmt::format("{:.1f} times the time between chunks", *gap);
+    if (ttft.value_or(0) >= good_ttft)
+      how += (how.empty() ? "" : " and ") + fmt::format("{:.1f} times the TTFT", *ttft);
     auto text = one.name + " is slow: it has " + how + " of its peers";
     if (one.share) text += ", and gets " + percent(*one.share) + " of the requests";
     cases.push_back({one.row, sign, std::move(text)});
@@ -232,7 +233,7 @@ void wrong_estimates(const Now& now, Cases& cases) {
     if (sign == Sign::fine) continue;
     cases.push_back({one.row, sign,
                      one.name + " counts other prompt tokens than weir estimates: the estimate is " +
-                         format("%.1f", ratio) + " times the truth, so the balancer misjudges its queue"});
+                         fmt::format("{:.1f}", ratio) + " times the truth, so the balancer misjudges its queue"});
   }
 }
 
@@ -304,10 +305,10 @@ void late_loop(const Now& now, Cases& cases) {
   constexpr double bad = 0.050, good = 0.020;
   if (!now.weir.loop_delay_p99) return;
   const double delay = *now.weir.loop_delay_p99;
-  const auto how = std::isinf(delay) ? std::string("more than 1 s") : format("%.0f ms", 1000 * delay);
+  const auto how = std::isinf(delay) ? std::string("more than 1 s") : fmt::format("{:.0f} ms", 1000 * delay);
   cases.push_back({std::string(weir_itself), sign_of(delay > bad, delay <= good),
                    "weir's own loops are late: 1 % of their ticks by " + how + " or so; it uses " +
-                       (now.weir.cpu ? format("%.1f", *now.weir.cpu) : "?") + " CPUs, and has " +
+                       (now.weir.cpu ? fmt::format("{:.1f}", *now.weir.cpu) : "?") + " CPUs, and has " +
                        counted(static_cast<double>(now.weir.threads), "thread")});
 }
 

@@ -7,16 +7,16 @@ namespace weir::proxy::live {
 
 std::size_t Seconds::place(std::size_t column, std::size_t back) const {
   const auto deep = std::min(column, drawn_), flat = column - deep;
-  return deep * (wide_ ? window : minute) + flat * minute + (second_ - back) % depth(column);
+  return deep * (presence_.wide ? window : minute) + flat * minute + (second_ - back) % depth(column);
 }
 
 void Seconds::step(std::size_t passed) {
-  if (passed == 0 || (second_ == 0 && !put_)) return;  // A row begins with its first put().
-  if (!std::exchange(put_, false)) {                   // What it did meanwhile belongs to no second.
+  if (passed == 0 || (second_ == 0 && !presence_.put)) return;  // A row begins with its first put().
+  if (!std::exchange(presence_.put, false)) {                   // What it did meanwhile belongs to no second.
     look_anew();
     std::ranges::fill(now_, 0.0F);
   }
-  absent_ += passed;
+  presence_.absent += passed;
   second_ += passed;
   known_ += passed;
   for (std::size_t column = 0; column < now_.size(); ++column)
@@ -25,24 +25,24 @@ void Seconds::step(std::size_t passed) {
 }
 
 void Seconds::put() {
-  const bool begins = !std::exchange(put_, true);
-  absent_ = 0;
+  const bool begins = !std::exchange(presence_.put, true);
+  presence_.absent = 0;
   for (std::size_t column = 0; column < now_.size(); ++column) {
     if (begins) at(column) = 0;
     if (now_[column] != 0) at(column) += std::exchange(now_[column], 0.0F);
   }
 }
 
-double Seconds::grown(std::size_t column, double counter) {
+void Seconds::follow(std::size_t column, double counter, double unit) {
   const double before = std::exchange(before_[column], counter);
-  return std::isnan(before) ? 0 : std::max(0.0, counter - before);
+  if (counter > before) at(column) += static_cast<float>((counter - before) / unit);
 }
 
 void Seconds::look_anew() { std::ranges::fill(before_, unknown); }
 
 void Seconds::begin_anew() {
   known_ = 1;
-  put_ = false;
+  presence_.put = false;
   look_anew();
   std::ranges::fill(now_, 0.0F);
 }
@@ -79,10 +79,10 @@ std::optional<double> Seconds::peak(std::size_t column) const {
 }
 
 void Seconds::set_wide(bool wide) {
-  if (wide == wide_) return;
+  if (wide == presence_.wide) return;
   std::vector<std::vector<float>> kept;
   for (std::size_t column = 0; column < now_.size(); ++column) kept.push_back(numbers(column, minute));
-  wide_ = wide;
+  presence_.wide = wide;
   numbers_.assign(drawn_ * (wide ? window : minute) + (now_.size() - drawn_) * minute, unknown);
   numbers_.shrink_to_fit();
   for (std::size_t column = 0; column < kept.size(); ++column)

@@ -33,10 +33,9 @@ class Seconds {
   void add(std::size_t column, double n = 1) { now_[column] += static_cast<float>(n); }
   /// The row is there in this second: columns begin with what has been added. A row without put() is unknown.
   void put();
-  /// Returns by how much a counter has grown since the last look, 0 at the first look and where it is smaller.
-  double grown(std::size_t column, double counter);
-  /// Counts that growth. To be called after put(), and so is set().
-  void follow(std::size_t column, double counter) { at(column) += static_cast<float>(grown(column, counter)); }
+  /// Counts by how much a counter has grown since the last look, in this unit: 0 at the first look and where it is
+  /// smaller. To be called after put(), and so is set().
+  void follow(std::size_t column, double counter, double unit = 1);
   void set(std::size_t column, std::optional<double> value) {
     at(column) = value ? static_cast<float>(*value) : unknown;
   }
@@ -51,10 +50,9 @@ class Seconds {
   std::optional<double> last(std::size_t column) const;
   /// Returns the sum of the last seconds, 60 at most.
   double sum(std::size_t column, std::size_t seconds = minute) const;
-  double lately(std::size_t column) const { return sum(column, mean_of); }
   /// Returns the mean of the last seconds; of those that there were, in the first ones.
   double per_second(std::size_t column) const {
-    return lately(column) / static_cast<double>(known_ < mean_of ? known_ : mean_of);
+    return sum(column, mean_of) / static_cast<double>(known_ < mean_of ? known_ : mean_of);
   }
 
   /// Returns the last `most` numbers of a drawn column, the latest at the end; NaN is unknown. There are fewer where
@@ -63,26 +61,28 @@ class Seconds {
   /// Returns the greatest of them; nothing if none is known.
   std::optional<double> peak(std::size_t column) const;
 
-  bool is_put() const { return put_; }
-  std::size_t absent() const { return absent_; }  ///< For so many seconds the row has not been there.
-  bool is_wide() const { return wide_; }
+  struct Presence {
+    bool put = false;  ///< In this second.
+    bool wide = false;
+    std::size_t absent = 0;  ///< For so many seconds the row has not been there.
+    /// Nothing of it is left.
+    bool is_gone() const { return absent >= (wide ? window : minute); }
+  };
+  const Presence& presence() const { return presence_; }
   void set_wide(bool wide);
-  /// Nothing of it is left.
-  bool is_gone() const { return absent_ >= (wide_ ? window : minute); }
-  std::size_t bytes() const { return numbers_.size() * sizeof(float); }
 
  private:
   static constexpr float unknown = std::numeric_limits<float>::quiet_NaN();
 
-  std::size_t depth(std::size_t column) const { return column < drawn_ && wide_ ? window : minute; }
+  std::size_t depth(std::size_t column) const { return column < drawn_ && presence_.wide ? window : minute; }
   std::size_t place(std::size_t column, std::size_t back) const;
   float& at(std::size_t column) { return numbers_[place(column, 0)]; }
 
   std::size_t drawn_;
   std::vector<float> numbers_, now_;
   std::vector<double> before_;  ///< Counters as they were, NaN before the first look.
-  std::size_t second_ = 0, known_ = 1, absent_ = 0;
-  bool put_ = false, wide_ = false;
+  std::size_t second_ = 0, known_ = 1;
+  Presence presence_;
 };
 
 // Sums over the shards of the loops: of counters, and of histograms.

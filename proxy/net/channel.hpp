@@ -33,9 +33,8 @@ class Channel {
   /// An event that tells of a hang-up comes with an error other than EAGAIN and EINTR, or follows it.
   virtual ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) = 0;
 
-  /// Sets the watcher that is told of epoll's events; detach() removes it.
-  virtual void attach(Watcher& watcher, std::uint32_t tag) = 0;
-  virtual void detach() = 0;
+  /// Sets the watcher that is told of epoll's events; null: nobody.
+  virtual void watch(Watcher* watcher) = 0;
   /// Tells this watcher before others from now on: tokens come here.
   virtual void prioritize() = 0;
   /// Reports `events` once more, after others have had their turn.
@@ -43,10 +42,9 @@ class Channel {
 
   /// Returns false if nothing has come since a read emptied it.
   virtual bool may_read() const = 0;
-  /// True if the peer has closed, or the connection is broken.
-  virtual bool hung_up() const = 0;
-  /// True if the connection is broken. A peer that has only ended its own direction (FIN) may still read.
-  virtual bool broken() const { return hung_up(); }
+  /// How far the connection has ended. A peer that has only ended its own direction (FIN) may still read.
+  enum class Ended : unsigned char { no, by_peer, broken };
+  virtual Ended ended() const = 0;
   /// True if the peer has neither closed nor sent anything that is not read, so that the channel is fit to be used
   /// again.
   virtual bool is_quiet() = 0;
@@ -60,11 +58,9 @@ class Channel {
   virtual int refusal() const { return 0; }
   /// Returns how many bytes the peer's system has not acknowledged yet.
   virtual int unacknowledged() const = 0;
-  /// True if the peer's system has been silent for `most_silence`, though it was asked again and again: see
-  /// has_vanished(). It costs a system call.
-  virtual bool vanished() const { return false; }
-  /// Breaks the connection off. The watcher is told by a later event, as if the peer had reset it.
-  virtual void break_off() {}
+  /// Breaks the connection off if the peer's system has been silent for `most_silence`, though it was asked again and
+  /// again: see has_vanished(). The watcher is told by a later event, as of a reset. It costs a system call.
+  virtual void break_off_if_vanished() {}
   /// Ends writing: the peer reads the end.
   virtual void end_writing() = 0;
   /// Makes closing discard unsent bytes and send a reset.
@@ -75,8 +71,8 @@ class Channel {
 
 class ChannelWait final : Watcher {
  public:
-  explicit ChannelWait(Channel& channel) : channel_(channel) { channel_.attach(*this, 0); }
-  ~ChannelWait() { channel_.detach(); }
+  explicit ChannelWait(Channel& channel) : channel_(channel) { channel_.watch(this); }
+  ~ChannelWait() { channel_.watch(nullptr); }
   ChannelWait(const ChannelWait&) = delete;
   ChannelWait& operator=(const ChannelWait&) = delete;
 
@@ -117,7 +113,7 @@ class SinkChannel final : public Channel {
   /// Tells the watcher that the peer has closed.
   void hang_up() {
     hung_up_ = true;
-    if (watcher_ != nullptr) watcher_->ready(tag_, EPOLLRDHUP);
+    if (watcher_ != nullptr) watcher_->ready(0, EPOLLRDHUP);
   }
 
   Read read(std::span<char>) override {
@@ -130,15 +126,11 @@ class SinkChannel final : public Channel {
     for (const auto piece : pieces) size += piece.size();
     return static_cast<ssize_t>(size - offset);
   }
-  void attach(Watcher& watcher, std::uint32_t tag) override {
-    watcher_ = &watcher;
-    tag_ = tag;
-  }
-  void detach() override { watcher_ = nullptr; }
+  void watch(Watcher* watcher) override { watcher_ = watcher; }
   void prioritize() override {}
   void rearm(std::uint32_t) override {}
   bool may_read() const override { return false; }
-  bool hung_up() const override { return hung_up_; }
+  Ended ended() const override { return hung_up_ ? Ended::broken : Ended::no; }
   bool is_quiet() override { return !hung_up_; }
   int connect_error() override { return 0; }
   int unacknowledged() const override { return 0; }
@@ -147,7 +139,6 @@ class SinkChannel final : public Channel {
 
  private:
   Watcher* watcher_ = nullptr;
-  std::uint32_t tag_ = 0;
   bool hung_up_ = false;
 };
 

@@ -17,6 +17,10 @@ SocketChannel::SocketChannel(Poller& poller, const ArrivalClock& clock, UniqueFd
   clock_.enable(socket_.get());
 }
 
+void SocketChannel::watch(Watcher* watcher) {
+  watcher != nullptr ? registration_.attach(*watcher, 0) : registration_.detach();
+}
+
 Channel::Read SocketChannel::read(std::span<char> into) {
   const auto read = clock_.read(socket_.get(), into);
   const bool empty = read.size < 0 ? errno == EAGAIN : static_cast<std::size_t>(read.size) < into.size();
@@ -46,9 +50,11 @@ ssize_t SocketChannel::write(std::span<const std::string_view> pieces, std::size
 
 bool SocketChannel::may_read() const { return (registration_.noted() & (EPOLLIN | hang_up_events)) != 0; }
 
-bool SocketChannel::hung_up() const { return (registration_.noted() & hang_up_events) != 0; }
-
-bool SocketChannel::broken() const { return (registration_.noted() & (EPOLLHUP | EPOLLERR)) != 0; }
+Channel::Ended SocketChannel::ended() const {
+  const auto noted = registration_.noted();
+  if ((noted & hang_up_events) == 0) return Ended::no;
+  return (noted & (EPOLLHUP | EPOLLERR)) != 0 ? Ended::broken : Ended::by_peer;
+}
 
 bool SocketChannel::is_quiet() {
   if (!may_read()) return true;
@@ -56,7 +62,7 @@ bool SocketChannel::is_quiet() {
   char byte = 0;
   if (::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN) return false;
   registration_.use_up(EPOLLIN);
-  return !hung_up();
+  return ended() == Ended::no;
 }
 
 bool SocketChannel::is_ready(short events) const {
@@ -77,7 +83,9 @@ int SocketChannel::unacknowledged() const {
   return ::ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
 }
 
-bool SocketChannel::vanished() const { return has_vanished(socket_.get()); }
+void SocketChannel::break_off_if_vanished() {
+  if (has_vanished(socket_.get())) break_off();
+}
 
 void SocketChannel::break_off() {
   reset_on_close();

@@ -22,25 +22,23 @@ class SocketChannel : public Channel {
 
   Read read(std::span<char> into) override;
   ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) override;
-  void attach(Watcher& watcher, std::uint32_t tag) override { registration_.attach(watcher, tag); }
-  void detach() override { registration_.detach(); }
+  void watch(Watcher* watcher) override;
   void prioritize() override { registration_.prioritize(); }
   void rearm(std::uint32_t events) override { registration_.rearm(events); }
   bool may_read() const override;
-  bool hung_up() const override;
-  bool broken() const override;
+  Ended ended() const override;
   bool is_quiet() override;
   bool connecting_waits_for_loop() const override;
   int connect_error() override;
   int unacknowledged() const override;
-  bool vanished() const override;
-  void break_off() override;
+  void break_off_if_vanished() override;
   void end_writing() override;
   void reset_on_close() override;
 
  protected:
   /// Asks the system whether one of poll's `events`, or a failure, is there now.
   bool is_ready(short events) const;
+  void break_off();
 
   const ArrivalClock& clock_;
   UniqueFd socket_;

@@ -14,8 +14,8 @@
 
 #include "config/address.hpp"
 #include "config/controls.hpp"
-#include "metrics/format.hpp"
 #include "metrics/moment.hpp"
+#include "metrics/text.hpp"
 #include "metrics/wire/json/writer.hpp"
 
 namespace weir::proxy::probe {
@@ -129,7 +129,6 @@ using fleet::Engine;
 using fleet::name_of;
 using fleet::ReplicaFacts;
 
-using metrics::format;
 using metrics::TokenSource;
 using metrics::TokensPerEvent;
 using metrics::wire::JsonWriter;
@@ -139,14 +138,14 @@ constexpr std::size_t longest_name = 128;  ///< The most bytes that are shown of
 
 std::string time_of(std::optional<double> seconds) {
   if (!seconds) return "unknown";
-  return *seconds < 1 ? format("%.1f ms", *seconds * 1e3) : format("%.2f s", *seconds);
+  return *seconds < 1 ? fmt::format("{:.1f} ms", *seconds * 1e3) : fmt::format("{:.2f} s", *seconds);
 }
 
 std::string list_of(const std::vector<std::string>& names) {
   std::string text = "[";
   for (std::size_t i = 0; i < std::min(names.size(), most_listed); ++i)
     text += (i > 0 ? ", \"" : "\"") + config::printable_ascii(names[i], longest_name) + "\"";
-  if (names.size() > most_listed) text += format(", and %zu more", names.size() - most_listed);
+  if (names.size() > most_listed) text += fmt::format(", and {} more", names.size() - most_listed);
   return text + "]";
 }
 
@@ -186,9 +185,8 @@ void advise_engine_metrics(const ReplicaFacts& facts, std::vector<std::string>& 
 void advise_limit(const char* key, const char* why, std::optional<std::uint64_t> set, std::optional<std::uint64_t> said,
                   std::vector<std::string>& lines) {
   if (!said || set == said) return;
-  lines.push_back(
-      set ? format("%s is %ju in the settings, the replica says %ju", key, std::uintmax_t(*set), std::uintmax_t(*said))
-          : format("%s = %ju in this replica's table %s", key, std::uintmax_t(*said), why));
+  lines.push_back(set ? fmt::format("{} is {} in the settings, the replica says {}", key, *set, *said)
+                      : fmt::format("{} = {} in this replica's table {}", key, *said, why));
 }
 
 void advise_models(const Probed& p, std::vector<std::string>& lines) {
@@ -202,7 +200,7 @@ void advise_models(const Probed& p, std::vector<std::string>& lines) {
 
 /// Adds a line of a block: a label, blanks up to a column, and the text.
 void add_line(std::string& out, const char* label, const std::string& text) {
-  out += format("  %-9s ", label) + text + '\n';
+  out += fmt::format("  {:<9} {}\n", label, text);
 }
 
 const char* yes_no(bool value) { return value ? "yes" : "no"; }
@@ -210,18 +208,17 @@ const char* yes_no(bool value) { return value ? "yes" : "no"; }
 std::string stream_text(const ProbedStream& stream) {
   auto text = std::string(metrics::name_of(stream.api)) + ": TTFT " + time_of(stream.figures.ttft) + ", TPOT " +
               time_of(stream.figures.tpot) + ", ";
-  text += stream.output_tokens ? format("%llu tokens", static_cast<unsigned long long>(*stream.output_tokens))
+  text += stream.output_tokens ? fmt::format("{} tokens", *stream.output_tokens)
                                : std::string("an unknown number of tokens");
-  text +=
-      format(" in %u events (k: ", stream.token_events) + std::string(metrics::name_of(stream.tokens_per_event)) + ")";
+  text += fmt::format(" in {} events (k: {})", stream.token_events, metrics::name_of(stream.tokens_per_event));
   return text + (head_before_first_token(stream) ? ", head before" : ", head with") + " the first token";
 }
 
 std::string again_text(const ProbedStream& stream) {
   auto text = "TTFT " + time_of(stream.figures.ttft);
   if (stream.cached_tokens)
-    text += format(", %llu of ", static_cast<unsigned long long>(*stream.cached_tokens)) +
-            (stream.prompt_tokens ? std::to_string(*stream.prompt_tokens) : "unknown") + " prompt tokens cached";
+    text += fmt::format(", {} of {} prompt tokens cached", *stream.cached_tokens,
+                        stream.prompt_tokens ? std::to_string(*stream.prompt_tokens) : "unknown");
   return text;
 }
 

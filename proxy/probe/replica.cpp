@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "config/controls.hpp"
-#include "metrics/format.hpp"
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/moment.hpp"
 #include "metrics/series/shard.hpp"
+#include "metrics/text.hpp"
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/fleet/discovery.hpp"
 #include "proxy/fleet/replica_stream.hpp"
@@ -323,7 +323,7 @@ using Clock = std::chrono::steady_clock;
 using fleet::QuestionEnd, fleet::QuestionResult;
 
 std::string seconds_of(Clock::duration time) {
-  return metrics::format("%g s", std::chrono::duration<double>(time).count());
+  return fmt::format("{:g} s", std::chrono::duration<double>(time).count());
 }
 
 /// The arguments outlive the coroutine.

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <cerrno>
@@ -18,6 +17,7 @@
 
 #include "balancer/rollout/machine.hpp"
 #include "config/secret.hpp"
+#include "metrics/text.hpp"
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/events/events.hpp"
 #include "proxy/net/address.hpp"
@@ -36,12 +36,7 @@ constexpr auto way_out = "make it a directory that weir's user may write and tha
 
 std::string file_in(const std::string& directory) { return directory + "/" + std::string(file_name); }
 
-std::string text_of(const metrics::SipKey& key) {
-  std::array<char, 33> hex{};
-  std::snprintf(hex.data(), hex.size(), "%016llx%016llx", static_cast<unsigned long long>(key[0]),
-                static_cast<unsigned long long>(key[1]));
-  return hex.data();
-}
+std::string text_of(const metrics::SipKey& key) { return fmt::format("{:016x}{:016x}", key[0], key[1]); }
 
 std::optional<metrics::SipKey> key_in(std::string_view hex) {
   metrics::SipKey key{};

@@ -274,11 +274,9 @@ void Rollouts::ask_gate(const std::string& name, Running& one, const fleet::Snap
   if (one.machine().share() > 0) {
     judge_it = shadows::gate_of_split(*pool, snapshot, history_, one.follower.step_began());
   } else {
-    const auto& shadow = one.machine().settings().shadow;
-    const auto found =
-        std::ranges::find_if(snapshot.shadows, [&](const auto& s) { return s->settings.name == shadow; });
-    if (found == snapshot.shadows.end()) return;
-    judge_it = shadows::gate_of_shadow(**found, snapshot, history_, one.machine().settings().slo);
+    const auto* const shadow = shadows::shadow_of(snapshot, one.machine().settings().shadow);
+    if (shadow == nullptr) return;
+    judge_it = shadows::gate_of_shadow(*shadow, snapshot, history_, one.machine().settings().slo);
   }
   slow_.make(std::move(judge_it), [this, name, question](const std::shared_ptr<ro::Judged>& judged) {
     const auto found = running_.find(name);

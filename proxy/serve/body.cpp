@@ -271,7 +271,7 @@ std::optional<Limit> BodyRoom::charge(std::size_t bytes) {
   // The largest request that is allowed fits into any share.
   if (const auto full = budget_hold.full_share(bytes, std::max(share, limits.request_body + 2 * limits.request_head))) {
     const bool is_of_key = identity_.key && full.get() == &identity_.key->use->held;
-    if (!is_of_key) note_full_share(loop_.shared.full_share_line, identity_.address, std::chrono::steady_clock::now());
+    if (!is_of_key) note_full_share(loop_.shared.told.full_share, identity_.address, std::chrono::steady_clock::now());
     return Limit::buffer_share;
   }
   for (int ended = 0; !budget_hold.try_set(bytes); ++ended) {
@@ -292,7 +292,7 @@ std::optional<Limit> BodyRoom::pay_for_head(bool is_whole) {
     return charge(bytes);
   }
   auto& shared = loop_.shared;
-  if (!half_head_.has_joined() && has_share()) half_head_.join(shared.half_head_shares.of(identity_.address));
+  if (!half_head_.has_joined() && has_share()) half_head_.join(shared.addresses.half_heads.of(identity_.address));
   const auto share = static_cast<double>(exchange::half_head_memory(settings_.limits)) * settings_.limits.buffer_share;
   // Each address has room for the largest head.
   const auto most = std::max(static_cast<std::size_t>(share), 2 * settings_.limits.request_head);
@@ -316,7 +316,7 @@ void BodyRoom::join_shares() {
   joined_ = true;
   auto& hold = message_.budget_hold;
   // The head may have joined the address.
-  if (!hold.has_joined() && has_share()) hold.join(loop_.shared.address_shares.of(identity_.address));
+  if (!hold.has_joined() && has_share()) hold.join(loop_.shared.addresses.buffers.of(identity_.address));
   if (const auto& key = identity_.key) hold.join({key->use, &key->use->held});
 }
 

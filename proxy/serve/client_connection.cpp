@@ -82,7 +82,7 @@ Moment ClientConnection::deadline() const {
 void ClientConnection::deadline_passed(Moment now) {
   if (deadline_ == Moment::max() && !is_over()) {
     look_at_ = now + looks_for_it_every;
-    if (channel_->vanished()) channel_->break_off();
+    channel_->break_off_if_vanished();
     return;
   }
   if (halt_ != nullptr) return halt_->call();
@@ -132,18 +132,20 @@ ClientConnection::ReadResult ClientConnection::read(std::span<char>& bytes) {
   const auto read = channel_->read(buffer);
   has_read_ = true;
   if (read.size < 0)
-    return (errno == EAGAIN || errno == EINTR) && !channel_->hung_up() ? ReadResult::nothing : ReadResult::end;
+    return (errno == EAGAIN || errno == EINTR) && channel_->ended() == net::Channel::Ended::no ? ReadResult::nothing
+                                                                                               : ReadResult::end;
   bytes = buffer.first(static_cast<std::size_t>(read.size));
-  last_arrival_ = read.at;
+  last_arrival = read.at;
   return read.size == 0 ? ReadResult::end : ReadResult::bytes;
 }
 
 /// Waits for room to write. Returns false if the client has gone, or hits a limit of its pace.
 net::Awaitable<bool> ClientConnection::await_room(exchange::ClientPace& pace, const config::Settings& settings) {
-  const bool fin_is_leaving = settings.server.half_close == config::HalfClose::abort;
+  using Ended = net::Channel::Ended;
+  const auto gone = settings.server.half_close == config::HalfClose::abort ? Ended::by_peer : Ended::broken;
   for (;;) {
     set_deadline(pace.next_look(settings.limits));
-    if (co_await wait_for(EPOLLOUT)) co_return !(fin_is_leaving ? channel_->hung_up() : channel_->broken());
+    if (co_await wait_for(EPOLLOUT)) co_return channel_->ended() < gone;
     if (loop_.shared.cutting.load(std::memory_order_relaxed)) break;
     const auto limit = pace.limit_hit(timed_out_at_, *channel_, settings.limits);
     if (!limit) continue;
@@ -201,7 +203,7 @@ class Handshakes::Handshake final : net::Watcher, net::Timed {
  public:
   Handshake(Handshakes& owner, std::unique_ptr<net::tls::TlsChannel> to_client, NewClient of, Moment until)
       : channel(std::move(to_client)), client(std::move(of)), owner_(owner), until_(until) {
-    channel->attach(*this, 0);
+    channel->watch(this);
     owner_.loop_.deadlines.attach(*this);
   }
 
@@ -211,7 +213,7 @@ class Handshakes::Handshake final : net::Watcher, net::Timed {
 
  private:
   void ready(std::uint32_t, std::uint32_t) override {
-    if (channel->is_open()) return owner_.succeed(place);
+    if (channel->connect_error() == 0) return owner_.succeed(place);
     const bool speaks_http = channel->connect_error() == net::tls::failed_handshake(SSL_R_HTTP_REQUEST);
     if (speaks_http) channel->answer_plainly(wants_https);
     if (channel->connect_error() == net::tls::costs_too_much) owner_.refuse_for_cpu(client.address);
@@ -261,12 +263,12 @@ net::tls::CpuAccount Handshakes::account_of(const net::PeerAddress& address, con
   const bool is_of_many = address == net::PeerAddress{} || net::is_loopback(address) ||
                           config::contains(settings.server.trusted_proxies, address);
   const auto cpus = settings.limits.handshake_cpu;
-  return {cpus == 0 || is_of_many ? nullptr : &loop_.shared.handshake_cpu, address, cpus};
+  return {cpus == 0 || is_of_many ? nullptr : &loop_.shared.addresses.handshake_cpu, address, cpus};
 }
 
 void Handshakes::refuse_for_cpu(const net::PeerAddress& address) {
   count(Limit::handshake_cpu);
-  auto& line = loop_.shared.handshake_cpu_line;
+  auto& line = loop_.shared.told.handshake_cpu;
   const auto now = Clock::now();
   auto last = line.load(std::memory_order_relaxed);
   if (now - last < std::chrono::hours(1) || !line.compare_exchange_strong(last, now)) return;
@@ -288,7 +290,7 @@ bool Handshakes::make_room() {
 void Handshakes::succeed(All::iterator place) {
   const auto one = std::move(*place);
   all_.erase(place);
-  one->channel->detach();
+  one->channel->watch(nullptr);
   start_(std::move(one->channel), std::move(one->client));
 }
 

@@ -37,9 +37,7 @@ class ClientConnection final : net::Timed {
   void pay_no_more() { budget_hold_.set(0); }
   /// Drops the body behind this head. Returns false if not all of it has come: the connection is of no further use.
   bool drop_body(const http::RequestHead& head);
-  /// Returns when the kernel received the bytes of the last read.
-  metrics::Moment last_arrival() const { return last_arrival_; }
-  void set_last_arrival(metrics::Moment at) { last_arrival_ = at; }
+  metrics::Moment last_arrival{};  ///< When the kernel received the bytes of the last read.
 
   /// Sets the one deadline. An `idle` connection is closed at once when weir closes such connections.
   void set_deadline(metrics::Moment at, bool idle = false);
@@ -80,7 +78,6 @@ class ClientConnection final : net::Timed {
   fleet::Halt* halt_ = nullptr;
   std::string unread_;
   net::BudgetHold budget_hold_;  ///< Pays for kept unread bytes.
-  metrics::Moment last_arrival_{};
   metrics::Moment deadline_ = metrics::Moment::max();
   metrics::Moment look_at_{};  ///< When to look for a vanished client, without a deadline.
   bool idle_ = true, timed_out_ = false;

@@ -7,7 +7,6 @@
 #include "metrics/moment.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/request/inspector.hpp"
-#include "proxy/exchange/failure_answers.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/http/body_decoder.hpp"
 #include "proxy/http/credential.hpp"
@@ -40,7 +39,7 @@ RequestReading::End RequestReading::refuse(unsigned status, std::string_view sen
 
 /// Nothing is wrong with the request.
 RequestReading::End RequestReading::refuse_for_memory(Limit limit, std::string_view sentence) {
-  return refuse(exchange::overloaded_answer(503, "no_memory", sentence, loop_.time_to_retry()), limit);
+  return refuse(http::overloaded_answer(503, "no_memory", sentence, loop_.time_to_retry()), limit);
 }
 
 RequestReading::End RequestReading::no_room(Limit limit) {
@@ -59,7 +58,7 @@ RequestReading::End RequestReading::gave_way() {
 /// The deadline has passed: by this limit, or because weir cuts all that is under way, which is no limit of the
 /// client's.
 RequestReading::End RequestReading::out_of_time(std::string_view sentence, Limit limit) {
-  if (loop_.shared.cutting.load(std::memory_order_relaxed)) return refuse(exchange::stopping_answer());
+  if (loop_.shared.cutting.load(std::memory_order_relaxed)) return refuse(http::stopping_answer());
   return refuse(408, sentence, limit);
 }
 
@@ -67,7 +66,7 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
   auto& unread = client_.unread();
   request_.snapshot = loop_.shared.fleet.snapshot();
   const auto now = Clock::now();
-  client_.set_last_arrival(now);  // The bytes that are there came while the previous answer was sent.
+  client_.last_arrival = now;  // The bytes that are there came while the previous answer was sent.
   drop_line_end();
   const bool idle = unread.empty();
   client_.pay_no_more();
@@ -200,24 +199,19 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   auto& message = request_.message;
   const auto& head = message.head;
   auto& unread = client_.unread();
-  const auto& snapshot = *request_.snapshot;
-  const bool wants_prefix = !message.bypassed && (logs_prefixes() || snapshot.is_prefix_aware());
-  metrics::wire::RequestInspector inspector(message.api, head.method, head.path, &loop_.shared.conversation_key,
-                                            wants_prefix ? &loop_.shared.prefix_key : nullptr);
+  const bool wants_prefix = !message.bypassed && (logs_prefixes() || request_.snapshot->is_prefix_aware());
+  metrics::wire::RequestInspector inspector(message.api, head.method, head.path, &loop_.shared.keys.conversation,
+                                            wants_prefix ? &loop_.shared.keys.prefix : nullptr);
   metrics::wire::ModelReader model;
   const bool reads_model = reads_model_alone();
   std::optional<BodyModel> body_model;
   if (!message.bypassed || reads_model) body_model.emplace(head);
   http::BodyDecoder decoder(head.framing, head.content_length);
   bool too_large = head.framing == http::Framing::length && head.content_length > limits().request_body;
-  if (!too_large && head.expects_continue && !decoder.finished() && unread.empty()) {
-    std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
-    const auto written = co_await client_.write(std::move(interim), request_.snapshot->settings);
-    if (!written) co_return End::left;
-  }
+  if (!too_large && head.expects_continue && !decoder.finished() && unread.empty())
+    if (!co_await client_.write("HTTP/1.1 100 Continue\r\n\r\n", request_.snapshot->settings)) co_return End::left;
   BodyRoom room(loop_, client_, request_.snapshot->settings, message, request_.client);
-  const auto no_begin = too_large || decoder.finished() ? std::nullopt : room.may_begin();
-  if (no_begin) co_return no_room(*no_begin);
+  if (const auto full = too_large || decoder.finished() ? std::nullopt : room.may_begin()) co_return no_room(*full);
   std::size_t framing = 0;  // The bytes there besides the payload.
   std::string rest;
   rest.swap(unread);
@@ -288,8 +282,8 @@ void RequestReading::take_prefix(metrics::wire::RequestInspector& inspector) {
   const auto* const pool = request_.snapshot->pool_for(message.facts->model);
   if (pool == nullptr || !(logs_prefixes() || pool->settings.is_prefix_aware())) return;
   auto prefix = inspector.take_prefix(
-      exchange::prefix_seed(loop_.shared.fair_by_key, pool->settings.prefix_isolation, request_.client.key_name()));
-  if (prefix && logs_prefixes()) message.prefixes = metrics::wire::marks_of(*prefix, loop_.shared.mark_key);
+      exchange::prefix_seed(loop_.shared.keys.fair_by, pool->settings.prefix_isolation, request_.client.key_name()));
+  if (prefix && logs_prefixes()) message.prefixes = metrics::wire::marks_of(*prefix, loop_.shared.keys.mark);
   if (pool->settings.is_prefix_aware()) message.prefix = std::move(prefix);
 }
 
@@ -394,10 +388,10 @@ std::optional<http::OwnAnswer> model_refusal(const keys::ClientKey* key, const h
 
 http::OwnAnswer key_busy_answer(const keys::ClientKey& key, std::chrono::milliseconds wait) {
   const auto most = std::to_string(key.settings.max_in_flight.value_or(0));
-  return exchange::overloaded_answer(429, "key_max_in_flight",
-                                     "the key '" + key.settings.name + "' has as many requests under way as it may, " +
-                                         most + "; send this one again when one of them has ended",
-                                     wait);
+  return http::overloaded_answer(429, "key_max_in_flight",
+                                 "the key '" + key.settings.name + "' has as many requests under way as it may, " +
+                                     most + "; send this one again when one of them has ended",
+                                 wait);
 }
 
 }  // namespace weir::proxy::serve

@@ -54,13 +54,21 @@ constexpr std::array handled_signals{SIGTERM, SIGINT, SIGUSR1, SIGHUP};
 
 std::string name_of_signal(int signal) { return "SIG" + std::string(::sigabbrev_np(signal)); }
 
-/// Starts a client's session, after its handshake if there is to be one. On the loop's thread.
-void start(exchange::Loop& loop, Handshakes& handshakes, NewClient client) {
-  const auto snapshot = loop.shared.fleet.snapshot();
-  if (!snapshot->server_tls) return start_session(loop, std::move(client));
-  set_client_options(client);
-  handshakes.begin(std::move(client), snapshot->server_tls, snapshot->settings);
-}
+/// The way of new clients into a loop: each becomes a session, after its handshake if there is to be one.
+struct Door {
+  explicit Door(exchange::Loop& loop)
+      : handshakes(loop, [&loop](std::unique_ptr<net::Channel> channel,
+                                 NewClient client) { start_session(loop, std::move(channel), std::move(client)); }),
+        arrivals(loop.context, [this, &loop](NewClient client) {
+          const auto snapshot = loop.shared.fleet.snapshot();
+          if (!snapshot->server_tls) return start_session(loop, std::move(client));
+          set_client_options(client);
+          handshakes.begin(std::move(client), snapshot->server_tls, snapshot->settings);
+        }) {}
+
+  Handshakes handshakes;
+  Arrivals arrivals;
+};
 
 /// Returns the rollouts as an earlier weir left them. Conversations keep their numbers.
 rollout::KeptRollouts kept_rollouts(const config::Settings& settings) {
@@ -126,7 +134,7 @@ class Server {
                            .fleet = fleet_,
                            .log = log_,
                            .models = models_,
-                           .conversation_key{*kept_rollouts_.conversation_key}};
+                           .keys{.conversation{*kept_rollouts_.conversation_key}}};
   admin::Reload reload_;
   shadows::History history_{log_};
   admin::LogWatch log_watch_;
@@ -144,8 +152,7 @@ class Server {
                                      live_,       shared_.bypass, [this] { return why_not_ready(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::unique_ptr<exchange::Shadows> shadows_;
-  std::vector<std::unique_ptr<Handshakes>> handshakes_;  ///< There is one for each loop.
-  std::vector<std::unique_ptr<Arrivals>> arrivals_;      ///< Likewise.
+  std::vector<std::unique_ptr<Door>> doors_;  ///< There is one for each loop.
   RejectedClients rejected_clients_{context_};
   const ServiceManager manager_;
   Listeners listeners_;
@@ -192,14 +199,7 @@ Server::Server(const config::Settings& settings, LoadSettings load, BlameSetting
   history_.on_finished = [this](const auto& record, auto now) { live_.finished(record, now); };
   for (unsigned i = 0; i < threads_; ++i) {
     loops_.push_back(std::make_unique<exchange::Loop>(shared_, i));
-    handshakes_.push_back(std::make_unique<Handshakes>(
-        *loops_.back(), [&loop = *loops_.back()](std::unique_ptr<net::Channel> channel, NewClient client) {
-          start_session(loop, std::move(channel), std::move(client));
-        }));
-    arrivals_.push_back(std::make_unique<Arrivals>(
-        loops_.back()->context, [&loop = *loops_.back(), &handshakes = *handshakes_.back()](NewClient client) {
-          start(loop, handshakes, std::move(client));
-        }));
+    doors_.push_back(std::make_unique<Door>(*loops_.back()));
   }
   shadows_ = std::make_unique<exchange::Shadows>(shared_, threads_);
   shared_.shadows = shadows_.get();
@@ -288,12 +288,12 @@ void Server::place(net::UniqueFd socket) {
   const auto& limits = snapshot->settings.limits;
   const auto address = net::peer_address(socket.get());
   const bool trusted = config::contains(snapshot->settings.server.trusted_proxies, address);
-  auto of_address = shared_.addresses.take(address, trusted ? 0 : limits.connections_per_address);
+  auto of_address = shared_.addresses.connections.take(address, trusted ? 0 : limits.connections_per_address);
   if (!of_address) return turn_away(*snapshot, std::move(socket), metrics::series::Limit::connections_per_address);
   auto count = place_connection(shared_, loops_, std::min(limits.connections, clients_by_descriptors_));
   const auto* const loop = count.loop();
   if (loop == nullptr) return turn_away(*snapshot, std::move(socket), metrics::series::Limit::connections);
-  arrivals_[loop->index]->add({std::move(socket), address, std::move(*of_address), std::move(count)});
+  doors_[loop->index]->arrivals.add({std::move(socket), address, std::move(*of_address), std::move(count)});
 }
 
 void Server::turn_away(const fleet::Snapshot& snapshot, net::UniqueFd client, metrics::series::Limit limit) {

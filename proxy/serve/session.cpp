@@ -17,7 +17,6 @@
 
 #include "config/address.hpp"
 #include "proxy/exchange/client_request.hpp"
-#include "proxy/exchange/failure_answers.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/credential.hpp"
@@ -143,7 +142,7 @@ net::Awaitable<std::optional<bool>> Session::read_one(exchange::ClientRequest& r
   }
   if (end == End::refused) co_return co_await refuse(request, reading.take_refusal());
   if (end == End::closed) co_return false;
-  request.message.received_at(client_.last_arrival());
+  request.message.received_at(client_.last_arrival);
   if (end == End::whole) co_return std::nullopt;
   record(request, Outcome::client_abort, std::nullopt);
   co_return false;
@@ -156,7 +155,7 @@ std::unique_ptr<http::OwnAnswer> Session::refusal_of_head(exchange::ClientReques
   const auto& head = request.message.head;
   if (!identify_client(loop_.shared, snapshot.settings, head, request.client)) {
     loop_.shard.limit_hits.add(Limit::connections_per_address);
-    return on_heap(exchange::address_busy_answer());
+    return on_heap(http::address_busy_answer());
   }
   if (auto ambiguous = two_keys(snapshot.keys.get(), head)) return on_heap(std::move(*ambiguous));
   const auto denied = find_key(snapshot.keys, request.message, request.client, request.ids);
@@ -193,7 +192,7 @@ net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
   const bool has_no_more = client_.drop_body(message.head);
   const bool keep_alive = message.head.keep_alive && has_no_more;
   message.budget_hold.set(message.head_bytes.capacity());
-  message.received_at(client_.last_arrival());
+  message.received_at(client_.last_arrival);
   const bool of_models = message.route == http::Route::models || message.route == http::Route::model;
   const auto own = of_models ? co_await answer_models(request) : on_heap(own_answer(request));
   record(request, own ? outcome_of(*own) : Outcome::client_abort, own ? std::optional(own->status) : std::nullopt);
@@ -287,18 +286,18 @@ net::Awaitable<void> Session::break_down(exchange::ClientRequest& request, std::
   if (begun && !request.progress.recorded)
     record(request, Outcome::rejected, answers ? std::optional(500u) : std::nullopt);
   request.message.give_up();
-  client_.channel().detach();
+  client_.channel().watch(nullptr);
   if (!answers) {
     client_.channel().reset_on_close();
     co_return;
   }
-  co_await send_own(request, exchange::broken_down_answer(), false);
+  co_await send_own(request, http::broken_down_answer(), false);
   refused_ = answered_;
 }
 
 /// Counts and logs a request that no replica gets.
 void Session::record(exchange::ClientRequest& request, Outcome outcome, std::optional<unsigned> status) {
-  if (request.message.received == Moment()) request.message.received_at(client_.last_arrival());
+  if (request.message.received == Moment()) request.message.received_at(client_.last_arrival);
   exchange::record_unassigned(loop_, request, outcome, status);
 }
 
@@ -430,7 +429,7 @@ bool identify_client(exchange::Shared& shared, const config::Settings& settings,
   if (!client.through_proxy) return true;
   client.address = http::client_address(client.peer, head, server.trusted_proxies);
   if (config::contains(server.trusted_proxies, client.address)) return true;
-  auto guard = shared.addresses.take(client.address, settings.limits.connections_per_address);
+  auto guard = shared.addresses.connections.take(client.address, settings.limits.connections_per_address);
   if (guard) client.count_guard = std::move(*guard);
   return guard.has_value();
 }

@@ -8,6 +8,7 @@
 
 #include "config/values.hpp"
 #include "metrics/moment.hpp"
+#include "metrics/text.hpp"
 #include "proxy/events/events.hpp"
 
 namespace weir::proxy::serve {
@@ -18,15 +19,12 @@ constexpr std::chrono::milliseconds looks_every{20};
 constexpr std::chrono::seconds give_up_after{30};
 constexpr std::chrono::seconds tell_every{5};
 
-std::string counted(std::size_t number, const std::string& thing, const std::string& one, const std::string& many) {
-  return std::to_string(number) + " " + thing + (number == 1 ? one : many);
-}
-
 }  // namespace
 
 std::string shutdown_progress(const ShutdownLeft& left) {
-  auto text = counted(left.connections, "connection", " is left, ", "s are left, ") +
-              counted(left.requests, "request", "", "s") + " on " + (left.connections == 1 ? "it" : "them");
+  const bool one = left.connections == 1;
+  auto text = fmt::format("{} {} left, {} on {}", metrics::counted(left.connections, "connection"), one ? "is" : "are",
+                          metrics::counted(left.requests, "request"), one ? "it" : "them");
   return left.requests == 0 ? text : text + ", the oldest for " + std::to_string(left.oldest.count()) + " s";
 }
 

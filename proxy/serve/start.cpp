@@ -31,15 +31,12 @@
 #include "config/address.hpp"
 #include "config/pools.hpp"
 #include "config/values.hpp"
+#include "metrics/text.hpp"
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/events/events.hpp"
 
 namespace weir::proxy::serve {
 namespace {
-
-std::string counted(std::size_t number, const std::string& thing) {
-  return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
-}
 
 std::string models_of(const config::Pool& pool) {
   if (pool.models.empty()) return "any model";
@@ -85,10 +82,10 @@ std::string url_for_clients(const config::ListenAddress& address, const config::
 }  // namespace
 
 std::vector<std::string> start_lines(const config::Settings& settings, const std::string& version, unsigned loops) {
-  std::vector<std::string> lines{"weir " + version + " starts with " + counted(loops, "loop")};
+  std::vector<std::string> lines{"weir " + version + " starts with " + metrics::counted(loops, "loop")};
   for (const auto& pool : settings.pools) {
     lines.push_back("pool '" + pool.name + "': " + models_of(pool) + ", " + std::string(name_of(pool.policy)) + ", " +
-                    counted(pool.replicas.size(), "replica"));
+                    metrics::counted(pool.replicas.size(), "replica"));
     add_replicas(lines, pool.replicas, "pool '" + pool.name + "'");
   }
   for (const auto& line : shadow_lines(settings)) lines.push_back(line);

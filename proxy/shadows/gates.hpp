@@ -15,6 +15,9 @@
 
 namespace weir::proxy::shadows {
 
+/// Returns the shadow of this name; null if there is none.
+const fleet::ShadowRuntime* shadow_of(const fleet::Snapshot& snapshot, std::string_view name);
+
 /// True if the shadow is on.
 bool is_on(const fleet::ShadowRuntime& shadow);
 /// True if it has been sent a request since it was last switched on.

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "metrics/format.hpp"
+#include "metrics/text.hpp"
 
 namespace weir::proxy::top {
 namespace {
@@ -140,7 +140,7 @@ std::string comparison_text(Json comparison) {
     text += "; " + words(name) + " " + words(finding);
     const auto change = [&](const char* of) {  // That of stalls is in seconds per 1000 requests.
       const auto by = number_at(metric, of);
-      return name == "stalls" && by ? metrics::format("%+.0f s", *by) : percent_change(by);
+      return name == "stalls" && by ? fmt::format("{:+.0f} s", *by) : percent_change(by);
     };
     if (number_at(metric, "/low"))
       text += " " + change("/estimate") + " (" + change("/low") + " to " + change("/high") + ")";

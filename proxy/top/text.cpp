@@ -5,21 +5,19 @@
 #include <cmath>
 #include <cstdio>
 
-#include "metrics/format.hpp"
+#include "metrics/text.hpp"
 
 namespace weir::proxy::top {
 namespace {
-
-using metrics::format;
 
 bool is_whole(double value) { return std::floor(value) == value; }
 
 std::string digits(double value) {
   const double size = std::abs(value);
   if (size == 0) return "0";
-  if (size >= 100) return format("%.0f", value);
-  if (size >= 10) return format("%.*f", is_whole(value) ? 0 : 1, value);
-  return format("%.*f", is_whole(value) ? 0 : size >= 1 ? 1 : 2, value);
+  if (size >= 100) return fmt::format("{:.0f}", value);
+  if (size >= 10) return fmt::format("{:.{}f}", value, is_whole(value) ? 0 : 1);
+  return fmt::format("{:.{}f}", value, is_whole(value) ? 0 : size >= 1 ? 1 : 2);
 }
 
 /// Returns the seconds since 1970 of "2026-11-26T15:38:03.123Z".
@@ -48,40 +46,40 @@ std::string short_number(Number value) {
     unit = next;
   }
   if (*unit == 0) return digits(*value);
-  return format("%.*f%s", std::abs(scaled) >= 9.95 ? 0 : 1, scaled, unit);
+  return fmt::format("{:.{}f}{}", scaled, std::abs(scaled) >= 9.95 ? 0 : 1, unit);
 }
 
 std::string latency(Number seconds) {
   if (!seconds || !std::isfinite(*seconds)) return std::string(unknown);
   if (*seconds == 0) return "0ms";
-  if (*seconds < 0.00995) return format("%.2fms", 1000 * *seconds);
-  if (*seconds < 0.9995) return format("%.0fms", 1000 * *seconds);
-  if (*seconds < 9.995) return format("%.2fs", *seconds);
-  return *seconds < 99.95 ? format("%.1fs", *seconds) : age(seconds);
+  if (*seconds < 0.00995) return fmt::format("{:.2f}ms", 1000 * *seconds);
+  if (*seconds < 0.9995) return fmt::format("{:.0f}ms", 1000 * *seconds);
+  if (*seconds < 9.995) return fmt::format("{:.2f}s", *seconds);
+  return *seconds < 99.95 ? fmt::format("{:.1f}s", *seconds) : age(seconds);
 }
 
 std::string age(Number seconds) {
   if (!seconds || !std::isfinite(*seconds)) return std::string(unknown);
   const auto whole = static_cast<long long>(std::max(0.0, *seconds));
-  if (whole < 60) return format("%llds", whole);
-  if (whole < 3600) return format("%lldm%02llds", whole / 60, whole % 60);
-  if (whole < 86'400) return format("%lldh%02lldm", whole / 3600, whole / 60 % 60);
-  return format("%lldd%02lldh", whole / 86'400, whole / 3600 % 24);
+  if (whole < 60) return fmt::format("{}s", whole);
+  if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  if (whole < 86'400) return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
+  return fmt::format("{}d{:02}h", whole / 86'400, whole / 3600 % 24);
 }
 
 std::string percent(Number share) {
   if (!share || !std::isfinite(*share)) return std::string(unknown);
   const double value = 100 * *share;
-  if (value == 0 || value == 100) return format("%.0f", value);
-  return format("%.*f", value < 9.95 || value > 95 ? (value > 99.9 ? 2 : 1) : 0, value);
+  if (value == 0 || value == 100) return fmt::format("{:.0f}", value);
+  return fmt::format("{:.{}f}", value, value < 9.95 || value > 95 ? (value > 99.9 ? 2 : 1) : 0);
 }
 
 std::string bytes(Number count) {
   if (!count || !std::isfinite(*count)) return std::string(unknown);
   if (*count == 0) return "0";
   const double mebi = *count / 1'048'576;
-  if (mebi < 1) return format("%.*fKiB", *count < 10'240 ? 1 : 0, *count / 1024);
-  return mebi < 1024 ? format("%.*fMiB", mebi < 10 ? 1 : 0, mebi) : format("%.1fGiB", mebi / 1024);
+  if (mebi < 1) return fmt::format("{:.{}f}KiB", *count / 1024, *count < 10'240 ? 1 : 0);
+  return mebi < 1024 ? fmt::format("{:.{}f}MiB", mebi, mebi < 10 ? 1 : 0) : fmt::format("{:.1f}GiB", mebi / 1024);
 }
 
 Number between(std::string_view from, std::string_view to) {

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/post.hpp>
 #include <cerrno>
@@ -95,10 +96,10 @@ ssize_t TlsChannel::write(std::span<const std::string_view> pieces, std::size_t 
   return sent;
 }
 
-void TlsChannel::attach(Watcher& watcher, std::uint32_t tag) {
-  watcher_ = &watcher;
-  tag_ = tag;
-  if (state_ == State::open) registration_.attach(*this, 0);  // Ends the priority of the handshake.
+void TlsChannel::watch(Watcher* watcher) {
+  watcher_ = watcher;
+  if (watcher != nullptr && state_ == State::open)
+    registration_.attach(*this, 0);  // Ends the priority of the handshake.
 }
 
 bool TlsChannel::may_read() const {
@@ -106,14 +107,15 @@ bool TlsChannel::may_read() const {
   return unread_ || tls_.ended() || SocketChannel::may_read();
 }
 
-bool TlsChannel::hung_up() const { return state_ == State::failed || tls_.ended() || SocketChannel::hung_up(); }
-
-bool TlsChannel::broken() const { return state_ == State::failed || SocketChannel::broken(); }
+Channel::Ended TlsChannel::ended() const {
+  return state_ == State::failed ? Ended::broken
+                                 : std::max(SocketChannel::ended(), tls_.ended() ? Ended::by_peer : Ended::no);
+}
 
 bool TlsChannel::is_quiet() {
-  if (state_ != State::open || unread_ || hung_up()) return false;
+  if (state_ != State::open || unread_ || ended() != Ended::no) return false;
   if (!may_read()) return true;
-  tls_.may_have_bytes(hung_up());
+  tls_.may_have_bytes(ended() != Ended::no);
   const bool quiet = tls_.is_quiet();
   unread_ = tls_.has_more();
   if (tls_.empty()) registration_.use_up(EPOLLIN);
@@ -154,7 +156,7 @@ void TlsChannel::ready(std::uint32_t, std::uint32_t events) {
 
 void TlsChannel::prefetch(std::uint32_t, int ahead) const {
   if (ahead == farthest_ahead) metrics::prefetch(&tls_);
-  if (watcher_ != nullptr) watcher_->prefetch(tag_, ahead);
+  if (watcher_ != nullptr) watcher_->prefetch(0, ahead);
 }
 
 /// Charges the step to the client's account. The thread's own clock stands while others have its CPU.
@@ -169,7 +171,7 @@ Socket::Step TlsChannel::shake_hands() {
 
 void TlsChannel::step() {
   if (account_.owes_too_much(std::chrono::steady_clock::now())) return fail(costs_too_much);
-  tls_.may_have_bytes(SocketChannel::hung_up());
+  tls_.may_have_bytes(SocketChannel::ended() != Ended::no);
   const auto result = shake_hands();
   if (tls_.empty()) registration_.use_up(EPOLLIN);
   if (result == Socket::Step::failed) return fail(tls_.failure());
@@ -181,7 +183,7 @@ void TlsChannel::step() {
 }
 
 void TlsChannel::tell(std::uint32_t events) {
-  if (watcher_ != nullptr) watcher_->ready(tag_, events);
+  if (watcher_ != nullptr) watcher_->ready(0, events);
 }
 
 void TlsChannel::fail(int error) {

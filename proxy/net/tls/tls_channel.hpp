@@ -90,21 +90,18 @@ class TlsChannel final : public SocketChannel, Watcher, Handshaking::Stepper {
 
   Read read(std::span<char> into) override;
   ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) override;
-  void attach(Watcher& watcher, std::uint32_t tag) override;
-  void detach() override { watcher_ = nullptr; }
+  void watch(Watcher* watcher) override;
   bool may_read() const override;
-  bool hung_up() const override;
-  bool broken() const override;
+  Ended ended() const override;
   bool is_quiet() override;
   bool connecting_waits_for_loop() const override;
-  /// Returns an error of the system's, or a failure of the handshake (failure.hpp).
+  /// Returns an error of the system's, or a failure of the handshake (failure.hpp). A watcher of a handshake is told
+  /// of its end, and this is 0 where it ended well.
   int connect_error() override { return error_; }
   int refusal() const override;
   void end_writing() override;
   void reset_on_close() override;
 
-  /// True once the handshake has ended well.
-  bool is_open() const { return state_ == State::open; }
   /// True if the handshake is under way and nothing of the peer is there to go on with.
   bool handshake_waits_for_peer() const;
   /// Tells a peer that does not speak TLS, after its handshake has failed, and ends writing.
@@ -127,7 +124,6 @@ class TlsChannel final : public SocketChannel, Watcher, Handshaking::Stepper {
   const std::shared_ptr<const void> context_;  ///< Outlives the session that it made.
   Handshaking& handshaking_;
   Watcher* watcher_ = nullptr;
-  std::uint32_t tag_ = 0;
   int error_ = 0;
   CpuAccount account_;
   const Side side_;

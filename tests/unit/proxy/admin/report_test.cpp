@@ -86,7 +86,8 @@ class Report : public ::testing::Test {
   live::Live live{fleet, exposition, 1, [this] { return around; }, now, time};
   boost::asio::io_context context;
   SlowAnswers slow{context};
-  Recorder recorder{live, slow, [this](std::string_view because) { return report_data(live, settings, longest_report, because); }};
+  Recorder recorder{live, slow,
+                    [this](std::string_view because) { return report_data(live, settings, longest_report, because); }};
 };
 
 TEST_F(Report, HasAllThatIsKnownAndNoSecret) {

@@ -77,11 +77,13 @@ class Observed : public AnswerHandler {
   std::optional<metrics::Phase> phase() const { return seen().verdict.phase; }
   std::optional<metrics::Retry> retry_reason() const { return seen().retry_reason; }
   unsigned status_read() const { return seen().status; }
-  std::optional<unsigned> status() const { return client().was_opened() ? std::optional(seen().status) : std::nullopt; }
+  std::optional<unsigned> status() const {
+    return client().progress().opened ? std::optional(seen().status) : std::nullopt;
+  }
   const metrics::record::Answer& answer() const { return replica().answer(); }
-  std::uint64_t bytes_out() const { return client().bytes_out(); }
-  http::ClientFraming client_framing() const { return client().framing(); }
-  bool cut() const { return client().state() == ClientFramer::State::cut; }
+  std::uint64_t bytes_out() const { return client().progress().bytes_out; }
+  http::ClientFraming client_framing() const { return client().progress().framing; }
+  bool cut() const { return client().progress().state == ClientFramer::State::cut; }
   bool client_reusable() const { return client().reusable(); }
   bool upstream_reusable() const { return seen().replica_reusable; }
   balancer::Concurrency concurrency() const { return seen().concurrency; }

@@ -91,7 +91,7 @@ TEST(FailureAnswers, SayWhyThePoolTakesNoRequest) {
   const auto too_long = refusal_answer({Reason::too_long, 5}, pool_p(), true, 1);
   expect(too_long, 400, "invalid_request_error", "context_length_exceeded", "'p'");
   EXPECT_EQ(too_long.retry_after, std::nullopt) << "it is too long tomorrow, too";
-  EXPECT_EQ(stopping_answer().status, 503u);
+  EXPECT_EQ(http::stopping_answer().status, 503u);
 }
 
 TEST(FailureAnswers, SpreadWhenClientsComeBack) {

@@ -123,9 +123,9 @@ TEST(Seconds, AnotherThingOfTheNameBeginsAnewAndItsDrawingGoesOn) {
   EXPECT_EQ(row.sum(0), 0);
   EXPECT_EQ(row.per_second(0), 0);
   EXPECT_EQ(row.peak(0), 4);
-  EXPECT_FALSE(row.is_gone());
+  EXPECT_FALSE(row.presence().is_gone());
   row.step(900);
-  EXPECT_TRUE(row.is_gone());
+  EXPECT_TRUE(row.presence().is_gone());
 }
 
 }  // namespace

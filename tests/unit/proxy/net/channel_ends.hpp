@@ -67,7 +67,7 @@ struct ChannelEnds {
       if (!target) target = std::make_shared<tls::Target>(std::make_shared<tls::ClientContext>(settings), name);
       channel = tls::TlsChannel::to_replica(loop, std::move(near), target);
     }
-    channel->attach(watcher, 0);
+    channel->watch(&watcher);
   }
   void open() {
     begin();

@@ -68,12 +68,9 @@ TEST(WaitingForAChannel, LeavesItUnwatched) {
 }
 
 struct Told final : Watcher {
-  void ready(std::uint32_t tag, std::uint32_t what) override {
-    last_tag = tag;
-    events = what;
-  }
+  void ready(std::uint32_t, std::uint32_t what) override { events = what; }
   void prefetch(std::uint32_t, int) const override {}
-  std::uint32_t last_tag = 0, events = 0;
+  std::uint32_t events = 0;
 };
 
 TEST(SinkChannel, TakesAllAndBringsNothing) {
@@ -84,24 +81,23 @@ TEST(SinkChannel, TakesAllAndBringsNothing) {
   std::array<char, 8> into;
   EXPECT_EQ(sink.read(into).size, -1);
   EXPECT_EQ(errno, EAGAIN);
-  EXPECT_FALSE(sink.hung_up());
+  EXPECT_EQ(sink.ended(), Channel::Ended::no);
   EXPECT_EQ(sink.unacknowledged(), 0);
 }
 
 TEST(SinkChannel, HangsUpWhenItIsTold) {
   SinkChannel sink;
   Told told;
-  sink.attach(told, 7);
+  sink.watch(&told);
   sink.hang_up();
-  EXPECT_EQ(told.last_tag, 7u);
   EXPECT_NE(told.events & EPOLLRDHUP, 0u);
-  EXPECT_TRUE(sink.hung_up());
+  EXPECT_EQ(sink.ended(), Channel::Ended::broken);
   std::array<char, 8> into;
   EXPECT_EQ(sink.read(into).size, 0);
-  sink.detach();
+  sink.watch(nullptr);
   told.events = 0;
   sink.hang_up();
-  EXPECT_EQ(told.events, 0u) << "nobody is told after detach";
+  EXPECT_EQ(told.events, 0u) << "nobody is told after watch(nullptr)";
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ class Peer {
 
   bool tell(std::uint32_t events) {
     noted_ |= events;
-    if (watcher_ != nullptr) watcher_->ready(tag_, events);
+    if (watcher_ != nullptr) watcher_->ready(0, events);
     return true;
   }
   std::uint32_t events_now() const {
@@ -176,7 +176,7 @@ class Peer {
   bool connected_, ending_ = false, ended_ = false, broken_ = false, blocked_ = false;
   bool vanished_ = false, open_ = true, reset_on_close_ = false, writing_ended_ = false, hastened_ = false;
   bool edge_;  ///< Something has happened since the last report.
-  std::uint32_t noted_ = 0, again_ = 0, tag_ = 0;
+  std::uint32_t noted_ = 0, again_ = 0;
   Watcher* watcher_ = nullptr;
 };
 
@@ -199,22 +199,20 @@ class ScriptedChannel final : public Channel {
   ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) override {
     return peer_->write(pieces, offset);
   }
-  void attach(Watcher& watcher, std::uint32_t tag) override {
-    peer_->watcher_ = &watcher;
-    peer_->tag_ = tag;
-  }
-  void detach() override { peer_->watcher_ = nullptr; }
+  void watch(Watcher* watcher) override { peer_->watcher_ = watcher; }
   void prioritize() override { peer_->hastened_ = true; }
   void rearm(std::uint32_t events) override { peer_->again_ |= events; }
   bool may_read() const override { return (peer_->noted_ & (EPOLLIN | hang_up)) != 0; }
-  bool hung_up() const override { return (peer_->noted_ & hang_up) != 0; }
-  bool broken() const override { return (peer_->noted_ & (EPOLLHUP | EPOLLERR)) != 0; }
+  Ended ended() const override {
+    if ((peer_->noted_ & hang_up) == 0) return Ended::no;
+    return (peer_->noted_ & (EPOLLHUP | EPOLLERR)) != 0 ? Ended::broken : Ended::by_peer;
+  }
   bool is_quiet() override { return peer_->inbox_.empty() && !peer_->ended_; }
   bool connecting_waits_for_loop() const override { return peer_->edge_; }
   int connect_error() override { return peer_->connect_error_; }
   int unacknowledged() const override { return peer_->unacknowledged; }
-  bool vanished() const override { return peer_->vanished_; }
-  void break_off() override {
+  void break_off_if_vanished() override {
+    if (!peer_->vanished_) return;
     reset_on_close();
     peer_->breaks();
   }

@@ -97,20 +97,25 @@ TEST_F(Socket, ClosesByAResetWhereThatIsAskedFor) {
   EXPECT_EQ(heard(), "reset");
 }
 
+struct Breaking : SocketChannel {
+  static void off(SocketChannel& one) { (one.*&Breaking::break_off)(); }
+};
+
 TEST_F(Socket, ThatIsBrokenOffTellsItsOwnSideAtOnceAndTheFarEndByAReset) {
   make_connection();
-  EXPECT_FALSE(channel->vanished());
+  channel->break_off_if_vanished();
+  EXPECT_EQ(channel->ended(), Channel::Ended::no) << "its peer is there";
   struct Told final : Watcher {
     void ready(std::uint32_t, std::uint32_t events) override { seen |= events; }
     void prefetch(std::uint32_t, int) const override {}
     std::uint32_t seen = 0;
   } told;
-  channel->attach(told, 0);
-  channel->break_off();
+  channel->watch(&told);
+  Breaking::off(static_cast<SocketChannel&>(*channel));
   EXPECT_EQ(told.seen, 0u) << "whoever breaks it off may end with it";
   poll();
   EXPECT_NE(told.seen & EPOLLHUP, 0u);
-  EXPECT_TRUE(channel->hung_up() && channel->broken());
+  EXPECT_EQ(channel->ended(), Channel::Ended::broken);
   EXPECT_EQ(heard(), "reset");
 }
 

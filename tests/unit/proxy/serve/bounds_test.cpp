@@ -254,7 +254,7 @@ TEST(BufferMemory, OfHeadsIsSharedAmongAddresses) {
   EXPECT_GT(come(ten(2), 4), of_one) << "another address has room";
   for (const auto& one : heads) one->breaks();
   proxy.run();
-  EXPECT_EQ(proxy.shared.half_head_shares.size(), 0u);
+  EXPECT_EQ(proxy.shared.addresses.half_heads.size(), 0u);
 }
 
 TEST(BufferMemory, OfAnotherLoopsSlowBodiesComesFreeWithinATick) {
@@ -303,7 +303,7 @@ TEST_F(BufferShare, IsTheMostThatOneAddressHolds) {
   EXPECT_EQ(proxy.limit_hits(Limit::buffer_share), 2u);
   EXPECT_FALSE(is_refused(ten(2)));
   EXPECT_FALSE(is_refused(ten(9), "10.0.0.3")) << "another client behind the same proxy";
-  EXPECT_EQ(proxy.shared.address_shares.size(), 3u);
+  EXPECT_EQ(proxy.shared.addresses.buffers.size(), 3u);
 }
 
 TEST_F(BufferShare, IsNoneOfLoopbacksBecauseManyMayBeBehindIt) {
@@ -311,7 +311,7 @@ TEST_F(BufferShare, IsNoneOfLoopbacksBecauseManyMayBeBehindIt) {
                                            net::PeerAddress{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 9, 8, 7},
                                            net::PeerAddress{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}})
     for (int i = 0; i < 5; ++i) EXPECT_FALSE(is_refused(loopback));
-  EXPECT_EQ(proxy.shared.address_shares.size(), 0u);
+  EXPECT_EQ(proxy.shared.addresses.buffers.size(), 0u);
 }
 
 TEST_F(BufferShare, CountsWhatARequestHoldsOnceHoweverLongItsHeadIs) {
@@ -323,7 +323,7 @@ TEST_F(BufferShare, CountsWhatARequestHoldsOnceHoweverLongItsHeadIs) {
       request.insert(request.find("Content-Length"), "X: " + std::string(head * kib, 'x') + "\r\n");
       one.asks(request + std::string(body * kib, ' '));
       EXPECT_GE(one.shared.buffers.used(), body * kib);
-      EXPECT_EQ(one.shared.address_shares.of(ten(1))->load(), one.shared.buffers.used());
+      EXPECT_EQ(one.shared.addresses.buffers.of(ten(1))->load(), one.shared.buffers.used());
     }
 }
 
@@ -337,7 +337,7 @@ TEST_F(BufferShare, ThatIsFullIsSaidOnceAnHourWithItsAddressAndTheWayOut) {
   for (int i = 0; i < 4; ++i) EXPECT_FALSE(is_refused(ten(2)));
   EXPECT_TRUE(is_refused(ten(1)) && is_refused(ten(2)));
   EXPECT_EQ(said.take(), "");
-  proxy.shared.full_share_line = Clock::now() - std::chrono::hours(1);
+  proxy.shared.told.full_share = Clock::now() - std::chrono::hours(1);
   EXPECT_TRUE(is_refused(ten(2)));
   EXPECT_THAT(said.take(), HasSubstr("10.0.0.2 "));
 }
@@ -345,7 +345,7 @@ TEST_F(BufferShare, ThatIsFullIsSaidOnceAnHourWithItsAddressAndTheWayOut) {
 TEST_F(BufferShare, OfAnIPv6ClientIsThatOfItsNetwork) {
   for (unsigned char i = 0; i < 6; ++i)
     EXPECT_EQ(is_refused({0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, i, 0, 0, 0, 0, 0, 0, i}), i >= 4) << int{i};
-  EXPECT_EQ(proxy.shared.address_shares.size(), 1u);
+  EXPECT_EQ(proxy.shared.addresses.buffers.size(), 1u);
 }
 
 TEST_F(BufferShare, HasRoomForTheLargestRequestHoweverLittleTheMemoryIsAndIsGivenBackWithIt) {
@@ -354,7 +354,7 @@ TEST_F(BufferShare, HasRoomForTheLargestRequestHoweverLittleTheMemoryIsAndIsGive
   for (int i = 0; i < 5; ++i) {
     const auto client = little.asks(post(std::string(mib, ' '), "X: " + std::string(30 * kib, 'x') + "\r\n"));
     EXPECT_EQ(read_answer(client->got).status, 200u);
-    EXPECT_EQ(little.shared.address_shares.size(), 0u);
+    EXPECT_EQ(little.shared.addresses.buffers.size(), 0u);
   }
 }
 

@@ -173,7 +173,7 @@ constexpr net::PeerAddress far_away{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 19
 
 TEST_F(HandshakesTest, ChargeTheirCpuToTheAddressOfTheClient) {
   const auto owed = [this](const net::PeerAddress& of) {
-    return proxy.shared.handshake_cpu.owed(of, 0, std::chrono::steady_clock::now());
+    return proxy.shared.addresses.handshake_cpu.owed(of, 0, std::chrono::steady_clock::now());
   };
   for (const auto& [of, limit, charged] :
        {std::tuple{far_away, 0.25, true}, {far_away, 0.0, false}, {loopback, 0.25, false}, {{}, 0.25, false}}) {
@@ -201,7 +201,7 @@ TEST_F(HandshakesTest, OfAnAddressThatOwesTooMuchCpuEndAndThoseOfOthersGoOn) {
   address = far_away;
   limits.handshake_cpu = 1e-6;  // What is owed stays owed for the time of the test.
   auto begun_before = connect();
-  proxy.shared.handshake_cpu.charge(far_away, 1, limits.handshake_cpu, std::chrono::steady_clock::now());
+  proxy.shared.addresses.handshake_cpu.charge(far_away, 1, limits.handshake_cpu, std::chrono::steady_clock::now());
   auto peer = net::tls::TlsPeer::client();
   exchange(begun_before, peer);
   EXPECT_FALSE(peer.is_open()) << "its hello had not been read";

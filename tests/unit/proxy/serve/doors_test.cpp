@@ -54,7 +54,7 @@ TEST(TrustedProxies, AnAddressHasSoManyRequestsUnderWayThroughThem) {
   proxy.ends(*one);
   const auto again = proxy.asks(post(chat(true), "X-Forwarded-For: 6.6.6.6\r\n"));
   EXPECT_EQ(again->got, "") << "the first one has ended";
-  EXPECT_EQ(proxy.shared.addresses.size(), 2u);
+  EXPECT_EQ(proxy.shared.addresses.connections.size(), 2u);
 }
 
 class CorsSetting : public testing::Test {

@@ -89,7 +89,7 @@ TEST_P(BothTlsSides, TakeAnEndWithoutACloseNotifyForAnError) {
   ends.says("ab");
   ::shutdown(ends.far.get(), SHUT_WR);
   ends.poll();
-  EXPECT_TRUE(ends.channel->hung_up());
+  EXPECT_NE(ends.channel->ended(), Channel::Ended::no);
   EXPECT_EQ(ends.read_text(10), "ab");
   EXPECT_EQ(ends.read(10).size, -1);
   EXPECT_EQ(errno, ECONNRESET);
@@ -120,7 +120,7 @@ TEST_P(BothTlsSides, TakeACloseNotifyForTheEndBeforeTheSocketCloses) {
   EXPECT_FALSE(ends.channel->is_quiet()) << "it is fit for no other request";
   EXPECT_EQ(ends.read(10).size, 0);
   ends.poll();
-  EXPECT_TRUE(ends.channel->hung_up());
+  EXPECT_NE(ends.channel->ended(), Channel::Ended::no);
   EXPECT_NE(ends.watcher.all() & EPOLLRDHUP, 0u) << "whoever only watches is told";
   EXPECT_EQ(ends.write("bye"), 3) << "the other half is open";
 }
@@ -151,7 +151,7 @@ TEST_P(BothTlsSides, AreBrokenOffWhereThereIsNoMemoryForARecord) {
   EXPECT_TRUE(ends.watcher.told.empty()) << "whoever writes is at work";
   ends.poll();
   EXPECT_NE(ends.watcher.all() & hang_up_events, 0u) << "whoever waits for a read is told";
-  EXPECT_TRUE(ends.channel->hung_up());
+  EXPECT_NE(ends.channel->ended(), Channel::Ended::no);
   EXPECT_EQ(ends.read(10).size, -1);
   EXPECT_EQ(errno, ECONNRESET);
 }
@@ -226,7 +226,7 @@ TEST_P(BothTlsSides, ReadWhatComesBehindAFewRecordsWithoutData) {
       }
       EXPECT_EQ(got, "after");
     }
-    EXPECT_FALSE(two.channel->hung_up());
+    EXPECT_EQ(two.channel->ended(), Channel::Ended::no);
     EXPECT_EQ(two.write("x"), 1);
   }
 }
@@ -235,7 +235,7 @@ TEST_P(BothTlsSides, TakeRecordsWithoutDataInTurnsAndEndAPeerThatSendsNothingEls
   ends.open();
   send_all(ends, key_updates(*ends.peer, 1000, "data"));
   std::size_t turns = 0;
-  for (; turns < 100 && !ends.channel->hung_up(); ++turns) {
+  for (; turns < 100 && ends.channel->ended() == Channel::Ended::no; ++turns) {
     ends.watcher.told.clear();
     ASSERT_GT(ends.context.poll(), 0u) << "a turn follows";
     if ((ends.watcher.all() & EPOLLIN) == 0) continue;
@@ -264,7 +264,7 @@ TEST_P(BothTlsSides, CountARecordWithoutDataOnceHoweverItIsCut) {
   const auto read = ends.read(100);
   if (read.size > 0) got.append(ends.buffer.data(), static_cast<std::size_t>(read.size));
   EXPECT_EQ(got, "after");
-  EXPECT_FALSE(ends.channel->hung_up());
+  EXPECT_EQ(ends.channel->ended(), Channel::Ended::no);
 }
 
 TEST_P(BothTlsSides, AreNotQuietWhileRecordsAreLeft) {
