@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "balancer/policy/least_queued_tokens.hpp"
+#include "balancer/policy/policies.hpp"
 #include "balancer/pool.hpp"
 
 namespace weir::balancer {

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "balancer/affinity.hpp"
 #include "balancer/eligibility.hpp"
 #include "balancer/estimate.hpp"
 #include "balancer/models.hpp"
@@ -27,7 +28,6 @@
 #include "balancer/prefix/index.hpp"
 #include "balancer/replica_set.hpp"
 #include "balancer/replica_view.hpp"
-#include "balancer/split.hpp"
 #include "balancer/waiting_queue.hpp"
 
 namespace weir::balancer {

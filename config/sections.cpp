@@ -5,7 +5,6 @@
 
 #include "config/address.hpp"
 #include "config/keys.hpp"
-#include "config/secret.hpp"
 #include "config/tls.hpp"
 #include "config/values.hpp"
 

@@ -9,7 +9,6 @@
 #include "config/command_line.hpp"
 #include "config/keys.hpp"
 #include "config/load.hpp"
-#include "config/secret.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {

@@ -21,7 +21,6 @@
 #include <variant>
 #include <vector>
 
-#include "config/difference.hpp"
 #include "config/load.hpp"
 #include "config/values.hpp"
 

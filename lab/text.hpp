@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "config/controls.hpp"
-#include "config/secret.hpp"
+#include "config/keys.hpp"
 #include "metrics/text.hpp"
 #include "metrics/wire/json/fields.hpp"
 

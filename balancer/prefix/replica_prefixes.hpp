@@ -17,21 +17,82 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/container/static_vector.hpp>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "balancer/evidence.hpp"
-#include "balancer/prefix/holdings.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/vocabulary.hpp"
 
 namespace weir::balancer {
+
+/// Tokens as the index keeps them, in four bytes.
+constexpr std::uint32_t capped(Tokens tokens) {
+  return static_cast<std::uint32_t>(std::min<Tokens>(tokens, std::numeric_limits<std::uint32_t>::max()));
+}
+
+class PrefixHoldings {
+ public:
+  using Epoch = std::uint32_t;  ///< 0 is before all use.
+  static constexpr unsigned epoch_bits = 27;
+  static constexpr std::size_t most_buckets = 320;
+  static constexpr Tokens buckets_of_capacity = 256;
+  static constexpr Tokens least_capacity = 4096;
+
+  explicit PrefixHoldings(Tokens capacity) { set_capacity(capacity); }
+
+  bool holds(Epoch used) const { return used >= horizon_; }
+  /// True for what was held and has left for want of room.
+  bool lost(Epoch used) const { return used >= first_ && used < horizon_; }
+  /// True for what is held, and for what left last.
+  bool remembers(Epoch used) const { return used >= ghosts_; }
+  /// Uses a segment of so many tokens now, whose last use was in epoch `used`. Returns the epoch of this use.
+  Epoch use(Epoch used, Tokens segment);
+  /// Forgets a segment that was last used in that epoch.
+  void release(Epoch used, Tokens segment);
+  /// Returns how many tokens were used in that epoch or after it, and never since: the room that it takes to hold it.
+  Tokens depth(Epoch used) const;
+  /// Forgets everything. Costs O(1).
+  void wipe();
+  /// True if no epoch is left: 2^epoch_bits of them were used. Every epoch that was returned is void after a wipe(),
+  /// which then begins at 1.
+  bool exhausted() const { return now_ >= last_epoch; }
+
+  /// True if nothing was used since the beginning or the last wipe.
+  bool is_new() const { return buckets_.empty(); }
+  Tokens held() const { return held_; }
+  Tokens capacity() const { return capacity_; }
+  void set_capacity(Tokens capacity);
+
+ private:
+  static constexpr Epoch last_epoch = (Epoch{1} << epoch_bits) - 16;
+
+  struct Bucket {
+    Epoch first = 0;
+    std::uint32_t tokens = 0;
+  };
+
+  Bucket& bucket_of(Epoch used);
+  void open_bucket();
+  void evict();
+  void merge();
+
+  Tokens capacity_ = 0, held_ = 0, ghost_tokens_ = 0;
+  Epoch first_ = 1;    ///< The first since the beginning or the last wipe.
+  Epoch now_ = 1;      ///< The last bucket's, where there is one.
+  Epoch horizon_ = 1;  ///< The first epoch of what is held.
+  Epoch ghosts_ = 1;   ///< The first epoch of what is remembered.
+  /// By age, the oldest first: ghosts, then what is held.
+  boost::container::static_vector<Bucket, most_buckets + 1> buckets_;
+};
 
 /// Why a replica's cache is taken to be empty.
 enum class PrefixWipe : std::uint8_t {

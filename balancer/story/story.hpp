@@ -36,9 +36,7 @@
 #include "balancer/affinity.hpp"
 #include "balancer/evidence.hpp"
 #include "balancer/pool.hpp"
-#include "balancer/split.hpp"
 #include "balancer/story/attempt.hpp"
-#include "balancer/story/health_evidence.hpp"
 #include "balancer/story/retries.hpp"
 #include "metrics/record/request_record.hpp"
 

@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "config/command_line.hpp"
+#include "config/keys.hpp"
 #include "config/pools.hpp"
-#include "config/secret.hpp"
 #include "lab/chart/chart.hpp"
-#include "lab/commands/load_series.hpp"
-#include "lab/engine/engine_options.hpp"
+#include "lab/commands/load.hpp"
+#include "lab/engine/engine_model.hpp"
 #include "lab/experiment/rows.hpp"
-#include "lab/forecast/report.hpp"
+#include "lab/forecast/forecast.hpp"
 #include "lab/load/trace.hpp"
 #include "lab/load/traces/mooncake.hpp"
 #include "lab/sim/sim_replica.hpp"

@@ -8,8 +8,8 @@
 #include <iterator>
 #include <system_error>
 
+#include "config/keys.hpp"
 #include "config/load.hpp"
-#include "config/secret.hpp"
 #include "config/table_reader.hpp"
 #include "config/values.hpp"
 #include "lab/load/connection.hpp"

@@ -6,7 +6,7 @@
 
 #include "lab/text.hpp"
 #include "metrics/compare/report/document.hpp"
-#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 
 namespace weir::lab::experiment {
 namespace {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "config/settings.hpp"
+#include "lab/experiment/run.hpp"
 #include "lab/forecast/fit.hpp"
-#include "lab/forecast/served_log.hpp"
 #include "lab/plan/simulation.hpp"
 
 namespace weir::lab::forecast {
@@ -95,5 +95,12 @@ Forecast forecast(const ServedLog& log, const std::vector<Scenario>& scenarios, 
 /// Makes the requests of a simulation from those of a log: lengths and arrivals are the log's, texts are made up. Those
 /// of a conversation begin alike.
 std::vector<plan::TracedRequest> requests_of(const ServedLog& log);
+
+// The report of a forecast: first how well it predicts what did happen, then the scenarios.
+
+/// `path` is the log's name. The first outcome is that of the log's own replicas and policy, against which changes are
+/// told.
+experiment::Report report_of(const std::string& path, const ServedLog& log, const ForecastSettings& settings,
+                             const Forecast& forecast);
 
 }  // namespace weir::lab::forecast

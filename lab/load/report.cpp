@@ -6,7 +6,7 @@
 #include <random>
 
 #include "lab/text.hpp"
-#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 #include "metrics/moment.hpp"
 #include "metrics/record/request_log.hpp"
 

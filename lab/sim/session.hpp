@@ -22,7 +22,7 @@
 #include "lab/net/sockets.hpp"
 #include "lab/sim/answer.hpp"
 #include "lab/sim/sim_replica.hpp"
-#include "metrics/series/histogram.hpp"
+#include "metrics/series/shard.hpp"
 
 namespace weir::lab::sim {
 

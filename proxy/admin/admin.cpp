@@ -19,13 +19,12 @@
 #include "config/table_reader.hpp"
 #include "proxy/admin/api.hpp"
 #include "proxy/admin/comparison_api.hpp"
-#include "proxy/admin/guard.hpp"
 #include "proxy/admin/live_api.hpp"
 #include "proxy/admin/report.hpp"
 #include "proxy/events/events.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/net/address.hpp"
-#include "proxy/net/completion.hpp"
+#include "proxy/net/channel.hpp"
 
 namespace weir::proxy::admin {
 namespace {

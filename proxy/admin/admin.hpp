@@ -16,7 +16,6 @@
 
 #include "metrics/series/exposition.hpp"
 #include "proxy/admin/api.hpp"
-#include "proxy/admin/guard.hpp"
 #include "proxy/admin/reload.hpp"
 #include "proxy/fleet/fleet.hpp"
 #include "proxy/live/live.hpp"
@@ -24,7 +23,7 @@
 #include "proxy/net/address.hpp"
 #include "proxy/rollout/rollouts.hpp"
 #include "proxy/shadows/history.hpp"
-#include "proxy/shadows/slow_answers.hpp"
+#include "proxy/shadows/live_comparison.hpp"
 
 namespace weir::proxy::admin {
 

@@ -16,8 +16,8 @@
 #include "metrics/compare/sides/side_choice.hpp"
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/admin/api.hpp"
-#include "proxy/compare/compare.hpp"
 #include "proxy/compare/reporting.hpp"
+#include "proxy/compare/request.hpp"
 
 namespace weir::proxy::admin {
 namespace {

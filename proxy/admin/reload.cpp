@@ -9,10 +9,10 @@
 #include <utility>
 #include <variant>
 
-#include "config/difference.hpp"
+#include "config/load.hpp"
 #include "metrics/text.hpp"
 #include "proxy/events/events.hpp"
-#include "proxy/shadows/slow_answers.hpp"
+#include "proxy/shadows/live_comparison.hpp"
 
 namespace weir::proxy::admin {
 namespace {

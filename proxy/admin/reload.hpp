@@ -20,7 +20,7 @@
 #include "metrics/moment.hpp"
 #include "metrics/record/request_log.hpp"
 #include "proxy/keys/client_keys.hpp"
-#include "proxy/net/completion.hpp"
+#include "proxy/net/channel.hpp"
 
 namespace weir::proxy::admin {
 

@@ -8,7 +8,7 @@
 
 #include "config/settings.hpp"
 #include "proxy/commands/commands.hpp"
-#include "proxy/net/completion.hpp"
+#include "proxy/net/channel.hpp"
 
 namespace weir::proxy::commands {
 

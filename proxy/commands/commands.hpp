@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "config/difference.hpp"
+#include "config/load.hpp"
 #include "config/settings.hpp"
 
 namespace weir::proxy::commands {

@@ -1,4 +1,4 @@
-#include "proxy/compare/compare.hpp"
+#include "proxy/compare/request.hpp"
 
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "config/command_line.hpp"
-#include "config/secret.hpp"
+#include "config/keys.hpp"
 #include "config/values.hpp"
 #include "metrics/compare/comparison/conclusion.hpp"
 #include "metrics/compare/comparison/history.hpp"
@@ -20,7 +20,6 @@
 #include "metrics/compare/report/report.hpp"
 #include "metrics/text.hpp"
 #include "proxy/compare/reporting.hpp"
-#include "proxy/compare/request.hpp"
 #include "proxy/compare/sample_reading.hpp"
 
 namespace weir::proxy::compare {

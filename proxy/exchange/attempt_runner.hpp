@@ -22,7 +22,7 @@
 #include "proxy/exchange/client_side.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/relay.hpp"
-#include "proxy/net/completion.hpp"
+#include "proxy/net/channel.hpp"
 
 namespace weir::proxy::exchange {
 

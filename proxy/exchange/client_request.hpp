@@ -24,7 +24,6 @@
 #include "proxy/http/head.hpp"
 #include "proxy/http/routes.hpp"
 #include "proxy/net/address.hpp"
-#include "proxy/net/address_accounts.hpp"
 #include "proxy/net/buffer_budget.hpp"
 
 namespace weir::proxy::exchange {

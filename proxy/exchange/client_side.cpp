@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "metrics/moment.hpp"
-#include "proxy/http/own_answer.hpp"
+#include "proxy/http/writing.hpp"
 
 namespace weir::proxy::exchange {
 

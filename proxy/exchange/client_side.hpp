@@ -19,7 +19,7 @@
 #include "metrics/moment.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/vocabulary.hpp"
-#include "proxy/http/rewrite.hpp"
+#include "proxy/http/writing.hpp"
 #include "proxy/net/buffer_budget.hpp"
 #include "proxy/net/channel.hpp"
 

@@ -14,7 +14,7 @@
 #include "proxy/exchange/failure_answers.hpp"
 #include "proxy/exchange/mirror.hpp"
 #include "proxy/http/credential.hpp"
-#include "proxy/http/rewrite.hpp"
+#include "proxy/http/writing.hpp"
 
 namespace weir::proxy::exchange {
 namespace {

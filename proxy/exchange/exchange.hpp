@@ -14,8 +14,8 @@
 #include "proxy/exchange/client_side.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/mirror.hpp"
-#include "proxy/http/own_answer.hpp"
-#include "proxy/net/completion.hpp"
+#include "proxy/http/writing.hpp"
+#include "proxy/net/channel.hpp"
 
 namespace weir::proxy::exchange {
 

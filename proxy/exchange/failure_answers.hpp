@@ -15,7 +15,7 @@
 #include "metrics/series/shard.hpp"
 #include "metrics/vocabulary.hpp"
 #include "proxy/fleet/fleet.hpp"
-#include "proxy/http/own_answer.hpp"
+#include "proxy/http/writing.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {

@@ -27,9 +27,8 @@
 #include "proxy/fleet/snapshot.hpp"
 #include "proxy/http/head.hpp"
 #include "proxy/net/address.hpp"
-#include "proxy/net/address_accounts.hpp"
 #include "proxy/net/buffer_budget.hpp"
-#include "proxy/net/completion.hpp"
+#include "proxy/net/channel.hpp"
 #include "proxy/net/connect.hpp"
 #include "proxy/net/poller.hpp"
 

@@ -13,7 +13,7 @@
 #include "proxy/exchange/client_request.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/http/credential.hpp"
-#include "proxy/http/rewrite.hpp"
+#include "proxy/http/writing.hpp"
 #include "proxy/keys/client_keys.hpp"
 
 namespace weir::proxy::exchange {

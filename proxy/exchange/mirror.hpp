@@ -26,7 +26,6 @@
 #include "proxy/exchange/loop.hpp"
 #include "proxy/fleet/snapshot.hpp"
 #include "proxy/net/channel.hpp"
-#include "proxy/net/completion.hpp"
 
 namespace weir::proxy::exchange {
 

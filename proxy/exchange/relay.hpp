@@ -16,7 +16,7 @@
 #include "proxy/exchange/client_side.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/net/buffer_budget.hpp"
-#include "proxy/net/completion.hpp"
+#include "proxy/net/channel.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -70,7 +70,8 @@ class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listen
   /// A longer answer is written at once: to copy it costs more than to wake its client.
   static constexpr std::size_t most_deferred = 16 * 1024;
 
-  /// Does a handler's work. An exception of the work reaches the relay's caller, for the poller could do nothing with it.
+  /// Does a handler's work. An exception of the work reaches the relay's caller, for the poller could do nothing with
+  /// it.
   template <class Work>
   void guarded(const Work& work) {
     try {

@@ -17,7 +17,6 @@
 #include <string_view>
 #include <vector>
 
-#include "config/engine_names.hpp"
 #include "config/settings.hpp"
 #include "proxy/fleet/replica_stream.hpp"
 #include "proxy/fleet/snapshot.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "proxy/events/events.hpp"
-#include "proxy/net/completion.hpp"
+#include "proxy/net/channel.hpp"
 
 namespace weir::proxy::fleet {
 namespace {

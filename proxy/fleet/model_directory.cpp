@@ -13,8 +13,8 @@
 
 #include "proxy/events/events.hpp"
 #include "proxy/fleet/replica_stream.hpp"
-#include "proxy/http/rewrite.hpp"
-#include "proxy/net/completion.hpp"
+#include "proxy/http/writing.hpp"
+#include "proxy/net/channel.hpp"
 
 namespace weir::proxy::fleet {
 namespace {

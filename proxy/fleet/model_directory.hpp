@@ -17,12 +17,11 @@
 
 #include "proxy/fleet/fleet.hpp"
 #include "proxy/fleet/replica_stream.hpp"
-#include "proxy/fleet/served_models.hpp"
 #include "proxy/fleet/snapshot.hpp"
 #include "proxy/http/head.hpp"
-#include "proxy/http/own_answer.hpp"
 #include "proxy/http/routes.hpp"
-#include "proxy/net/completion.hpp"
+#include "proxy/http/writing.hpp"
+#include "proxy/net/channel.hpp"
 
 namespace weir::proxy::fleet {
 

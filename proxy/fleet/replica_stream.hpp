@@ -24,7 +24,6 @@
 #include "proxy/http/head.hpp"
 #include "proxy/net/address.hpp"
 #include "proxy/net/channel.hpp"
-#include "proxy/net/completion.hpp"
 #include "proxy/net/poller.hpp"
 
 namespace weir::proxy::fleet {

@@ -1,4 +1,4 @@
-#include "proxy/fleet/resolver.hpp"
+#include "proxy/fleet/watcher.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -14,7 +14,7 @@
 #include "proxy/events/events.hpp"
 #include "proxy/fleet/discovery.hpp"
 #include "proxy/fleet/keep_running.hpp"
-#include "proxy/net/name_lookup.hpp"
+#include "proxy/net/address.hpp"
 
 namespace weir::proxy::fleet {
 namespace {

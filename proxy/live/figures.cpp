@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "metrics/record/request_record.hpp"
+#include "proxy/live/document.hpp"
 #include "proxy/live/findings.hpp"
-#include "proxy/live/requests.hpp"
 #include "proxy/live/seconds.hpp"
 
 namespace weir::proxy::live {

@@ -21,7 +21,6 @@
 #include "metrics/record/request_record.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/fleet/snapshot.hpp"
-#include "proxy/live/latencies.hpp"
 #include "proxy/live/now.hpp"
 #include "proxy/live/seconds.hpp"
 

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "config/address.hpp"
-#include "proxy/live/requests.hpp"
+#include "proxy/live/document.hpp"
 #include "proxy/live/seconds.hpp"
 
 namespace weir::proxy::live {

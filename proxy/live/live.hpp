@@ -18,7 +18,6 @@
 #include "proxy/live/document.hpp"
 #include "proxy/live/figures.hpp"
 #include "proxy/live/findings.hpp"
-#include "proxy/live/requests.hpp"
 
 namespace weir::proxy::live {
 

@@ -14,7 +14,7 @@
 #include "metrics/moment.hpp"
 #include "metrics/record/request_log.hpp"
 #include "metrics/vocabulary.hpp"
-#include "proxy/live/latencies.hpp"
+#include "proxy/live/seconds.hpp"
 
 namespace weir::proxy::live {
 
@@ -67,7 +67,7 @@ struct WeirNow : Surroundings {
   std::optional<double> cpu{}, memory_bytes{}, descriptors{}, descriptors_limit{};
   std::optional<double> loop_delay_p99{}, overhead_p99{};
   std::optional<Wall> certificate_ends{};
-  std::optional<double> bypass_seconds{};      ///< Bypass has been on for so long.
+  std::optional<double> bypass_seconds{};  ///< Bypass has been on for so long.
   Words limits_60s{};
   double log_lost_60s = 0;  ///< Lines of the request log.
 };

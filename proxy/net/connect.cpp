@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "proxy/net/socket_channel.hpp"
+#include "proxy/net/channel.hpp"
 #include "proxy/net/tls/context.hpp"
 
 namespace weir::proxy::net {

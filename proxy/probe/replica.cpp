@@ -14,8 +14,8 @@
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/fleet/discovery.hpp"
 #include "proxy/fleet/replica_stream.hpp"
+#include "proxy/net/address.hpp"
 #include "proxy/net/connect.hpp"
-#include "proxy/net/name_lookup.hpp"
 #include "proxy/net/tls/context.hpp"
 
 namespace weir::proxy::probe {

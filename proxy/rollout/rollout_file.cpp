@@ -16,7 +16,7 @@
 #include <variant>
 
 #include "balancer/rollout/machine.hpp"
-#include "config/secret.hpp"
+#include "config/keys.hpp"
 #include "metrics/text.hpp"
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/events/events.hpp"

@@ -11,7 +11,7 @@
 #include "config/rollouts.hpp"
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/events/events.hpp"
-#include "proxy/shadows/gates.hpp"
+#include "proxy/shadows/live_comparison.hpp"
 
 namespace weir::proxy::rollout {
 namespace {

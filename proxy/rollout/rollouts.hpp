@@ -18,11 +18,11 @@
 #include "balancer/rollout/follower.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/fleet/fleet.hpp"
-#include "proxy/http/own_answer.hpp"
+#include "proxy/http/writing.hpp"
 #include "proxy/live/now.hpp"
 #include "proxy/rollout/rollout_file.hpp"
 #include "proxy/shadows/history.hpp"
-#include "proxy/shadows/slow_answers.hpp"
+#include "proxy/shadows/live_comparison.hpp"
 
 namespace weir::proxy::rollout {
 

@@ -16,9 +16,8 @@
 #include "proxy/exchange/client_side.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/net/channel.hpp"
-#include "proxy/net/completion.hpp"
 #include "proxy/net/tls/tls_channel.hpp"
-#include "proxy/serve/arrivals.hpp"
+#include "proxy/serve/listeners.hpp"
 
 namespace weir::proxy::serve {
 

@@ -10,8 +10,7 @@
 #include "proxy/exchange/loop.hpp"
 #include "proxy/http/body_decoder.hpp"
 #include "proxy/http/credential.hpp"
-#include "proxy/http/own_answer.hpp"
-#include "proxy/http/rewrite.hpp"
+#include "proxy/http/writing.hpp"
 #include "proxy/serve/body.hpp"
 
 namespace weir::proxy::serve {

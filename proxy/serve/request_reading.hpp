@@ -14,7 +14,7 @@
 
 #include "metrics/series/shard.hpp"
 #include "proxy/exchange/client_request.hpp"
-#include "proxy/http/own_answer.hpp"
+#include "proxy/http/writing.hpp"
 #include "proxy/serve/client_connection.hpp"
 
 namespace weir::metrics::wire {

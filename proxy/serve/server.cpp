@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "config/address.hpp"
-#include "config/secret.hpp"
+#include "config/keys.hpp"
 #include "proxy/admin/admin.hpp"
 #include "proxy/admin/api.hpp"
 #include "proxy/admin/reload.hpp"
@@ -24,10 +24,8 @@
 #include "proxy/exchange/mirror.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/model_directory.hpp"
-#include "proxy/fleet/resolver.hpp"
 #include "proxy/fleet/watcher.hpp"
 #include "proxy/rollout/rollouts.hpp"
-#include "proxy/serve/arrivals.hpp"
 #include "proxy/serve/client_connection.hpp"
 #include "proxy/serve/listeners.hpp"
 #include "proxy/serve/session.hpp"

@@ -20,8 +20,8 @@
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/credential.hpp"
-#include "proxy/http/own_answer.hpp"
-#include "proxy/net/socket_channel.hpp"
+#include "proxy/http/writing.hpp"
+#include "proxy/net/channel.hpp"
 #include "proxy/serve/request_reading.hpp"
 
 namespace weir::proxy::serve {

@@ -12,7 +12,7 @@
 #include "proxy/exchange/loop.hpp"
 #include "proxy/net/address.hpp"
 #include "proxy/net/channel.hpp"
-#include "proxy/serve/arrivals.hpp"
+#include "proxy/serve/listeners.hpp"
 
 namespace weir::proxy::serve {
 

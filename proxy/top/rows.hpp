@@ -12,7 +12,6 @@
 
 #include "proxy/top/screen.hpp"
 #include "proxy/top/state.hpp"
-#include "proxy/top/text.hpp"
 
 namespace weir::proxy::top {
 

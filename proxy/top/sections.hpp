@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "proxy/top/rows.hpp"
+#include "proxy/top/screen.hpp"
 #include "proxy/top/state.hpp"
-#include "proxy/top/text.hpp"
 #include "proxy/top/view.hpp"
 
 namespace weir::proxy::top {

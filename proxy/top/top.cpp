@@ -25,7 +25,7 @@
 #include "config/address.hpp"
 #include "config/controls.hpp"
 #include "proxy/commands/client.hpp"
-#include "proxy/net/completion.hpp"
+#include "proxy/net/channel.hpp"
 #include "proxy/top/screen.hpp"
 #include "proxy/top/view.hpp"
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "proxy/top/screen.hpp"
 #include "proxy/top/sections.hpp"
-#include "proxy/top/text.hpp"
 
 namespace weir::proxy::top {
 namespace {

@@ -10,7 +10,6 @@
 #include "proxy/top/rows.hpp"
 #include "proxy/top/screen.hpp"
 #include "proxy/top/state.hpp"
-#include "proxy/top/text.hpp"
 
 namespace weir::proxy::top {
 

@@ -2,7 +2,7 @@
 // checks. Prints the tables of tests/bench/results/failures.txt.
 #include <cstdio>
 
-#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 #include "tests/bench/command_line.hpp"
 #include "tests/bench/plan/faults.hpp"
 

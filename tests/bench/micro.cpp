@@ -17,7 +17,6 @@
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/record/request_record.hpp"
 #include "metrics/series/exposition.hpp"
-#include "metrics/series/histogram.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/request/inspector.hpp"

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 #include "tests/bench/command_line.hpp"
 #include "tests/bench/rollout_simulation.hpp"
 

@@ -4,12 +4,12 @@
 // A cell is a workload at a load. Each seed gives a cell's figures, and the tables have means over the seeds. Figures
 // count the requests that arrived in a cell's window: after 15 % of the seconds in which requests come and, in a closed
 // loop, before 90 % of them. The oracle is no arm that others are compared with: it has a column of its own.
+#include <fnmatch.h>
 #include <algorithm>
 #include <atomic>
 #include <boost/json.hpp>
 #include <cmath>
 #include <cstdio>
-#include <fnmatch.h>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -20,9 +20,9 @@
 #include <thread>
 #include <vector>
 
-#include "tests/bench/plan/routing_workloads.hpp"
-#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 #include "tests/bench/command_line.hpp"
+#include "tests/bench/plan/routing_workloads.hpp"
 
 namespace {
 
@@ -84,19 +84,12 @@ struct Column {
   const char* key;
   double Figures::* figure;
 };
-constexpr Column columns[] = {{"ttft_p50", &Figures::ttft_p50},
-                              {"ttft_p99", &Figures::ttft_p99},
-                              {"tpot_p50", &Figures::tpot_p50},
-                              {"e2e_mean", &Figures::e2e_mean},
-                              {"e2e_p50", &Figures::e2e_p50},
-                              {"e2e_p99", &Figures::e2e_p99},
-                              {"tokens_per_s", &Figures::tokens_per_s},
-                              {"busiest", &Figures::busiest},
-                              {"idle_s", &Figures::idle},
-                              {"prefilled", &Figures::prefilled},
-                              {"lost", &Figures::lost},
-                              {"ttft_error", &Figures::ttft_error},
-                              {"tpot_error", &Figures::tpot_error}};
+constexpr Column columns[] = {
+    {"ttft_p50", &Figures::ttft_p50},         {"ttft_p99", &Figures::ttft_p99}, {"tpot_p50", &Figures::tpot_p50},
+    {"e2e_mean", &Figures::e2e_mean},         {"e2e_p50", &Figures::e2e_p50},   {"e2e_p99", &Figures::e2e_p99},
+    {"tokens_per_s", &Figures::tokens_per_s}, {"busiest", &Figures::busiest},   {"idle_s", &Figures::idle},
+    {"prefilled", &Figures::prefilled},       {"lost", &Figures::lost},         {"ttft_error", &Figures::ttft_error},
+    {"tpot_error", &Figures::tpot_error}};
 
 /// A cell is named by its workload and its load, which is 0 for a rate of its own.
 struct Cell {
@@ -232,8 +225,7 @@ void run_jobs(std::vector<Job>& jobs, const std::vector<Arm>& arms, std::size_t 
 void write_raw(const std::string& path, const std::vector<Row>& rows) {
   std::ofstream file(path);
   for (const Row& row : rows) {
-    json::object line{
-        {"workload", row.cell.workload}, {"load", row.cell.load}, {"arm", row.arm}, {"seed", row.seed}};
+    json::object line{{"workload", row.cell.workload}, {"load", row.cell.load}, {"arm", row.arm}, {"seed", row.seed}};
     for (const auto& [key, figure] : columns) {
       const double value = row.figures.*figure;
       if (std::isfinite(value)) line[key] = value;
@@ -319,10 +311,12 @@ class Table {
 
 void print_cell(const Table& table, const std::string& cell) {
   std::printf("\n%s\n\n", cell.c_str());
-  std::printf("| arm            | TTFT p50 s |   p99 s | TPOT p50 ms | E2E mean s |   p50 s |   p99 s | tokens/s |"
-              " busiest |  idle s | prefill, 1000 t | lost |\n");
-  std::printf("|----------------|-----------:|--------:|------------:|-----------:|--------:|--------:|---------:|"
-              "--------:|--------:|----------------:|-----:|\n");
+  std::printf(
+      "| arm            | TTFT p50 s |   p99 s | TPOT p50 ms | E2E mean s |   p50 s |   p99 s | tokens/s |"
+      " busiest |  idle s | prefill, 1000 t | lost |\n");
+  std::printf(
+      "|----------------|-----------:|--------:|------------:|-----------:|--------:|--------:|---------:|"
+      "--------:|--------:|----------------:|-----:|\n");
   for (const std::string& arm : table.arms()) {
     const Figures* const f = table.find(cell, arm);
     if (f == nullptr) continue;

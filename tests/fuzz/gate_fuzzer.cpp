@@ -15,7 +15,7 @@
 
 #include "proxy/http/body_decoder.hpp"
 #include "proxy/http/head.hpp"
-#include "proxy/http/rewrite.hpp"
+#include "proxy/http/writing.hpp"
 #include "tests/fuzz/beast_reading.hpp"
 #include "tests/fuzz/input.hpp"
 

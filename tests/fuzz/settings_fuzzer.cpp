@@ -7,7 +7,6 @@
 #include <utility>
 #include <variant>
 
-#include "config/difference.hpp"
 #include "config/load.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/key_shapes.hpp"

@@ -15,7 +15,6 @@
 #include "metrics/compare/pairs/pairing.hpp"
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/compare/sides/side_choice.hpp"
-#include "metrics/compare/statistics/change.hpp"
 #include "metrics/compare/statistics/verdicts.hpp"
 
 namespace weir::metrics::compare::comparison {

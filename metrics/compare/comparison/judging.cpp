@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "metrics/compare/statistics/change.hpp"
+#include "metrics/compare/statistics/verdicts.hpp"
 
 namespace weir::metrics::compare::comparison {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "metrics/compare/comparison/comparison.hpp"
 #include "metrics/compare/samples/log_reading.hpp"
-#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 #include "metrics/text.hpp"
 
 namespace weir::metrics::compare::comparison {

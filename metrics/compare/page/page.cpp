@@ -16,7 +16,7 @@ std::string section(std::string_view title, const report::Document& document, co
 }
 
 std::string page_of(std::string_view sections) {
-  const std::string_view scripts[]{assets::forest_js, assets::charts_js, assets::report_js};
+  const std::string_view scripts[]{assets::report_js};
   return framed(
       {"weir compare",
        "This page draws itself by JavaScript. `weir compare` without --html prints the same report as text.",

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "metrics/compare/samples/sample.hpp"
-#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 
 namespace weir::metrics::compare::pairs {
 namespace {

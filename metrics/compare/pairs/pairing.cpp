@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "metrics/compare/pairs/faults.hpp"
-#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 
 namespace weir::metrics::compare::pairs {
 namespace {

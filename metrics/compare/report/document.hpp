@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "metrics/compare/statistics/intervals.hpp"
-#include "metrics/compare/statistics/quantile.hpp"
 #include "metrics/compare/statistics/verdicts.hpp"
 
 namespace weir::metrics::compare::report {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "metrics/text.hpp"
-#include "metrics/wire/json/on_demand.hpp"
-#include "metrics/wire/json/walker.hpp"
+#include "metrics/wire/json/parser.hpp"
+#include "metrics/wire/json/text.hpp"
 
 namespace weir::metrics::compare::samples {
 namespace {

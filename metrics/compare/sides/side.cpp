@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 
 namespace weir::metrics::compare::sides {
 namespace {

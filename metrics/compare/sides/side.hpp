@@ -12,7 +12,6 @@
 
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/compare/statistics/intervals.hpp"
-#include "metrics/compare/statistics/quantile.hpp"
 
 namespace weir::metrics::compare::sides {
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 
 namespace weir::metrics::compare::table {
 namespace {

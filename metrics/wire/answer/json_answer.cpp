@@ -7,7 +7,6 @@
 #include "metrics/wire/dialects/members.hpp"
 #include "metrics/wire/json/parser.hpp"
 #include "metrics/wire/json/text.hpp"
-#include "metrics/wire/json/walker.hpp"
 #include "metrics/wire/stream/event_facts.hpp"
 
 namespace weir::metrics::wire {

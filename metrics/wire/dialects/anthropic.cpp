@@ -4,7 +4,7 @@
 // message_start are about 1, whatever the first delta brings, so they are not read, and n1 stays unknown. The
 // output_tokens of message_delta are the whole count.
 #include "metrics/wire/dialects/dialect.hpp"
-#include "metrics/wire/json/on_demand.hpp"
+#include "metrics/wire/json/text.hpp"
 #include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::wire {

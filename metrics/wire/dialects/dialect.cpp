@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "metrics/wire/json/on_demand.hpp"
 #include "metrics/wire/json/parser.hpp"
+#include "metrics/wire/json/text.hpp"
 #include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::wire {

@@ -14,7 +14,7 @@
 
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/dialects/members.hpp"
-#include "metrics/wire/json/on_demand.hpp"
+#include "metrics/wire/json/text.hpp"
 #include "metrics/wire/stream/event_facts.hpp"
 #include "metrics/wire/stream/sse.hpp"
 
@@ -151,5 +151,12 @@ inline bool read_content(simdjson::ondemand::value& value, EventFacts& facts, Co
   facts.add_content(what, text);
   return true;
 }
+
+// Tells whether the choices of an OpenAI event bring anything. It is called only for the few events that bring no token
+// and finish no choice.
+
+/// True if every choice is empty: it has no text, no role, no finish, and no member that weir does not know. With
+/// `but_a_role` it may have a role. `data` is as for read_event.
+bool choices_bring_nothing(std::string_view data, bool but_a_role = false);
 
 }  // namespace weir::metrics::wire

@@ -14,7 +14,7 @@
 
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/engine/report.hpp"
-#include "metrics/wire/json/walker.hpp"
+#include "metrics/wire/json/parser.hpp"
 
 namespace weir::metrics::wire {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "metrics/wire/dialects/dialect.hpp"
-#include "metrics/wire/dialects/openai_bare_choices.hpp"
 #include "metrics/wire/engine/report.hpp"
 
 namespace weir::metrics::wire {

@@ -1,6 +1,6 @@
-#include "metrics/wire/dialects/openai_bare_choices.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 
-#include "metrics/wire/json/on_demand.hpp"
+#include "metrics/wire/json/text.hpp"
 
 namespace weir::metrics::wire {
 

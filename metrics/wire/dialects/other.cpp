@@ -1,6 +1,6 @@
 // Event streams of other APIs are relayed. weir looks only for a refusal in them.
 #include "metrics/wire/dialects/dialect.hpp"
-#include "metrics/wire/json/on_demand.hpp"
+#include "metrics/wire/json/text.hpp"
 
 namespace weir::metrics::wire {
 

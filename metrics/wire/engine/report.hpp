@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "metrics/wire/json/on_demand.hpp"
+#include "metrics/wire/json/text.hpp"
 
 namespace weir::metrics::wire {
 

@@ -9,8 +9,8 @@
 
 #include "config/controls.hpp"
 #include "metrics/utf8.hpp"
-#include "metrics/wire/json/on_demand.hpp"
 #include "metrics/wire/json/parser.hpp"
+#include "metrics/wire/json/text.hpp"
 
 namespace weir::metrics::wire {
 namespace {

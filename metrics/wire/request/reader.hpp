@@ -16,7 +16,7 @@
 
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
-#include "metrics/wire/json/walker.hpp"
+#include "metrics/wire/json/parser.hpp"
 #include "metrics/wire/request/facts.hpp"
 #include "metrics/wire/request/prefix_chain.hpp"
 

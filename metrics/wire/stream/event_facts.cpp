@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "metrics/utf8.hpp"
-#include "metrics/wire/json/on_demand.hpp"
 #include "metrics/wire/json/text.hpp"
 
 namespace weir::metrics::wire {

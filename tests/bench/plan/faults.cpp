@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 
 namespace weir::lab::plan {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "lab/engine/engine_options.hpp"
+#include "lab/engine/engine_model.hpp"
 #include "tests/bench/plan/workloads.hpp"
 
 namespace weir::lab::plan {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "config/secret.hpp"
+#include "config/keys.hpp"
 #include "load_text.hpp"
 
 namespace weir::config {

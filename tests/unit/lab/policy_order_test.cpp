@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/plan/simulation.hpp"
-#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 
 namespace weir::lab::plan {
 namespace {

@@ -8,7 +8,6 @@
 #include <string>
 #include <tuple>
 
-#include "metrics/format.hpp"
 
 namespace weir::metrics {
 namespace {
@@ -33,13 +32,6 @@ TEST(Format, ASignedNumberReadsBackWithinHalfItsLastDigit) {
     EXPECT_LE(std::abs(read - value), 0.5000001 * std::pow(10, -digits)) << text;
     EXPECT_EQ(text.front() == '-' || text.front() == '+', read != 0) << text;
     if (read != 0) EXPECT_EQ(text.front() == '-', value < 0) << text;
-  }
-}
-
-TEST(Format, CutsNothing) {
-  for (const std::size_t length : {0U, 126U, 127U, 128U, 129U, 255U, 256U, 4000U}) {
-    const std::string word(length, 'x');
-    EXPECT_EQ(format("%s.%d", word.c_str(), 7), word + ".7");
   }
 }
 

@@ -1,6 +1,5 @@
 #include <map>
 
-#include "balancer/policy/least_queued_tokens.hpp"
 #include "balancer/policy/policies.hpp"
 #include "tests/unit/balancer/requests.hpp"
 

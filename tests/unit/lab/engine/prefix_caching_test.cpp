@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "lab/engine/engine_model.hpp"
-#include "lab/engine/engine_options.hpp"
 #include "lab/engine/memory.hpp"
 #include "lab/engine/words.hpp"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "lab/engine/engine_model.hpp"
-#include "lab/engine/engine_options.hpp"
 
 namespace weir::lab::engine {
 namespace {

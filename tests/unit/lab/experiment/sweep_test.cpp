@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "lab/engine/engine_options.hpp"
+#include "lab/engine/engine_model.hpp"
 #include "lab/experiment/sweep.hpp"
 #include "tests/golden.hpp"
 #include "tests/unit/lab/load/made_results.hpp"

@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "lab/engine/words.hpp"
-#include "lab/forecast/report.hpp"
 #include "lab/plan/traffic.hpp"
-#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/intervals.hpp"
 #include "tests/bench/plan/workloads.hpp"
 #include "tests/draws.hpp"
 #include "tests/unit/lab/forecast/made_log.hpp"

@@ -8,7 +8,7 @@
 
 #include "proxy/admin/api.hpp"
 #include "proxy/admin/comparison_api.hpp"
-#include "proxy/shadows/slow_answers.hpp"
+#include "proxy/shadows/live_comparison.hpp"
 #include "tests/unit/proxy/shadows/mirrored_history.hpp"
 
 namespace weir::proxy::admin {

@@ -7,7 +7,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <stdexcept>
 
-#include "proxy/net/completion.hpp"
+#include "proxy/net/channel.hpp"
 #include "tests/unit/proxy/said.hpp"
 
 namespace weir::proxy::fleet {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "metrics/series/histogram.hpp"
+#include "metrics/series/shard.hpp"
 
 namespace weir::proxy::live {
 

@@ -11,10 +11,10 @@
 #include <set>
 
 #include "bucket_counts.hpp"
-#include "metrics/series/histogram.hpp"
+#include "metrics/series/shard.hpp"
 #include "proxy/live/figures.hpp"
 #include "proxy/live/findings.hpp"
-#include "proxy/live/latencies.hpp"
+#include "proxy/live/seconds.hpp"
 #include "tests/draws.hpp"
 
 namespace weir::proxy::live {

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "proxy/net/channel.hpp"
 #include "proxy/net/connect.hpp"
-#include "proxy/net/socket_channel.hpp"
 #include "tests/unit/proxy/net/loopback_listener.hpp"
 #include "tests/unit/proxy/net/tls/tls_peer.hpp"
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/net/completion.hpp"
+#include "proxy/net/channel.hpp"
 
 namespace weir::proxy::net {
 namespace {

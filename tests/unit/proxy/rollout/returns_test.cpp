@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "proxy/shadows/gates.hpp"
+#include "proxy/shadows/live_comparison.hpp"
 #include "tests/unit/proxy/rollout/rollouts_of_a_fleet.hpp"
 
 namespace weir::proxy::rollout {

@@ -4,7 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "proxy/net/socket_channel.hpp"
+#include "proxy/net/channel.hpp"
 #include "proxy/serve/session.hpp"
 #include "tests/unit/proxy/net/loopback_listener.hpp"
 

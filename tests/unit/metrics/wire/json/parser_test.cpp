@@ -1,15 +1,14 @@
-#include "metrics/wire/json/parser.hpp"
-
 #include <gtest/gtest.h>
-#include <boost/json/basic_parser_impl.hpp>
 
 #include <algorithm>
+#include <boost/json/basic_parser_impl.hpp>
 #include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "metrics/wire/json/parser.hpp"
 #include "tests/unit/split_grid.hpp"
 
 namespace weir::metrics::wire {
@@ -346,6 +345,35 @@ TEST(JsonParser, FindsTheEndOfPlainTextWhereverItLies) {
         ASSERT_EQ(end_of_plain_text(text.data() + from, text.data() + text.size()), text.data() + at)
             << at << " " << from;
     }
+}
+
+enum class Place : std::uint8_t { ignored, root, inner, last };
+
+struct Member {
+  Place in;
+  std::string_view key;
+  Place place;
+};
+
+TEST(MemberIndex, LooksForAKeyInItsPlaceOnly) {
+  const MemberIndex<Member, Place::last> index(
+      {{Place::last, "a", Place::inner}, {Place::root, "a", Place::last}, {Place::root, "b", Place::root}});
+  const auto place_of = [&](Place in, std::string_view key) {
+    const Member* const found = index.find(in, key);
+    return found == nullptr ? Place::ignored : found->place;
+  };
+  EXPECT_EQ(place_of(Place::root, "a"), Place::last);
+  EXPECT_EQ(place_of(Place::root, "b"), Place::root);
+  EXPECT_EQ(place_of(Place::last, "a"), Place::inner);
+  EXPECT_EQ(place_of(Place::last, "b"), Place::ignored);
+  EXPECT_EQ(place_of(Place::inner, "a"), Place::ignored);
+  EXPECT_EQ(place_of(Place::ignored, "a"), Place::ignored);
+  EXPECT_EQ(place_of(Place::root, ""), Place::ignored);
+}
+
+TEST(MemberIndex, KeepsTheFirstOfTwoMembersOfOneName) {
+  const MemberIndex<Member, Place::last> index({{Place::root, "a", Place::inner}, {Place::root, "a", Place::last}});
+  EXPECT_EQ(index.find(Place::root, "a")->place, Place::inner);
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // The model of a cache against a list in the order of use, which is what it stands for.
-#include "balancer/prefix/holdings.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -8,6 +6,8 @@
 #include <random>
 #include <unordered_map>
 #include <vector>
+
+#include "balancer/prefix/replica_prefixes.hpp"
 
 namespace weir::balancer {
 namespace {
