@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "balancer/pool.hpp"
 #include "balancer/story/attempt.hpp"
 
 namespace weir::balancer::story {

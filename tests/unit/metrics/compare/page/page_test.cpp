@@ -73,8 +73,8 @@ TEST(Page, CellsOfTablesMayBreak) { EXPECT_THAT(std::string(assets::page_css), N
 
 TEST(Page, HoldsEachOfItsFilesOnce) {
   const auto page = as_html(twin_report());
-  for (const auto asset : {assets::page_css, assets::report_js, assets::plots_js, assets::parts_js, assets::charts_js,
-                           assets::forest_js, assets::uplot_js, assets::uplot_css, assets::uplot_licence}) {
+  for (const auto asset : {assets::page_css, assets::report_js, assets::plots_js, assets::parts_js, assets::uplot_js,
+                           assets::uplot_css, assets::uplot_licence}) {
     ASSERT_FALSE(asset.empty());
     EXPECT_EQ(count(page, asset), 1U) << asset.substr(0, 80);
   }
@@ -114,8 +114,7 @@ TEST(Page, ANameStaysText) {
 
 /// Names from logs reach the page by textContent, so no file of the page writes markup.
 TEST(Page, WritesNoMarkup) {
-  for (const auto asset : {assets::report_js, assets::plots_js, assets::parts_js, assets::described_js,
-                           assets::charts_js, assets::forest_js}) {
+  for (const auto asset : {assets::report_js, assets::plots_js, assets::parts_js, assets::described_js}) {
     for (const auto* const way : {"innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "new Function",
                                   "DOMParser", "createContextualFragment"})
       EXPECT_EQ(count(asset, way), 0U) << way;
@@ -136,8 +135,7 @@ TEST(Page, KnowsWhereItsChartsBelong) {
 
 TEST(Page, ReadsMembersThatTheReportHas) {
   const auto report = json::parse(as_json(twin_report()));
-  const std::string scripts =
-      std::string(assets::charts_js) + std::string(assets::forest_js) + std::string(assets::report_js);
+  const std::string scripts(assets::report_js);
   const std::regex member(R"(\b(report|window|verdict|side|point)\.(?=([a-z_]+)))");
   const std::set<std::string> made_here{"shown"};
   const auto& side = report.at("sides").at(0).as_object();
