@@ -38,7 +38,7 @@ class Homes {
   static constexpr std::size_t most = 65'536;
   static constexpr std::chrono::hours lasting{24};
 
-  /// `id` is the hash of an id (metrics/names.hpp).
+  /// `id` is the hash of an id (metrics/vocabulary.hpp).
   void note(std::uint64_t id, const Home& home, metrics::Moment now);
   /// Counts as a use of the id.
   std::optional<Home> find(std::uint64_t id, metrics::Moment now);

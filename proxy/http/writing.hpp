@@ -110,7 +110,7 @@ struct UpstreamRequest {
   bool keep_credentials = true;  ///< False: no credential goes on.
   std::string_view shadow{};     ///< The request is a copy for the shadow of this name, and says so.
   Forwarded way{};               ///< The forwarding fields. A copy has none.
-  std::string_view via{};        ///< weir's name in Via: see http/via. "" adds no such field.
+  std::string_view via{};        ///< weir's name in Via: see name_in_via(). "" adds no such field.
 };
 std::string upstream_head(const RequestHead& client, const UpstreamRequest& request);
 

@@ -39,7 +39,7 @@ class Socket {
   enum class Step : unsigned char { done, reads, writes, failed };
   /// Goes on with the handshake as far as the socket lets it. Returns the event that it waits for.
   Step handshake();
-  /// Returns why the handshake failed: see failure.hpp; or that the peer refused this side's certificate, which may
+  /// Returns why the handshake failed: see context.hpp; or that the peer refused this side's certificate, which may
   /// show only in the first read. 0: neither.
   int failure() const { return failure_; }
   bool resumed() const { return SSL_session_reused(ssl_.get()) == 1; }
@@ -183,7 +183,7 @@ class TlsChannel final : public SocketChannel, Watcher, Handshaking::Stepper {
   Ended ended() const override;
   bool is_quiet() override;
   bool connecting_waits_for_loop() const override;
-  /// Returns an error of the system's, or a failure of the handshake (failure.hpp). A watcher of a handshake is told
+  /// Returns an error of the system's, or a failure of the handshake (context.hpp). A watcher of a handshake is told
   /// of its end, and this is 0 where it ended well.
   int connect_error() override { return error_; }
   int refusal() const override;
