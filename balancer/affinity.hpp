@@ -1,4 +1,4 @@
-// Ties of requests to replicas: homes of stored state, sessions, and the hashing that ranks replicas.
+// Ties of requests to replicas: homes of stored state, sessions, ranks; a split's shares.
 //
 // Homes remember at which replica the state lies that a request names: a stored response, a file, a batch. Only ids
 // that a replica handed out are noted, so no client can fill the memory with ids that it makes up.

@@ -1,3 +1,5 @@
+// What weir writes: its own answers, the fields of CORS, heads to replicas and clients.
+//
 // Answers of weir's own, in the shape that the client of each API expects, and the event that ends a
 // stream which the replica broke off. Stateless.
 #pragma once

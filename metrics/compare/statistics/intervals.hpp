@@ -1,3 +1,5 @@
+// Statistics of one figure: intervals and evidence valid at every look, estimates, quantiles.
+//
 // A mean over minutes, and an interval of it that holds at every look together.
 //
 // The interval is the normal mixture of Robbins, "Statistical methods related to the law of the iterated logarithm",

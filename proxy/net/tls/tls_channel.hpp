@@ -1,3 +1,5 @@
+// TLS over a socket that does not block: the channel, and turns of handshakes.
+//
 // A socket that speaks TLS, as a channel. The channel is itself the watcher of its registration with the loop's poller.
 //
 // Until the handshake has ended, its watcher is told nothing. Then it is told EPOLLIN and EPOLLOUT, or EPOLLERR and
