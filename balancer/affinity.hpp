@@ -1,4 +1,4 @@
-// Ties of requests to replicas: homes of stored state, sessions, and the hashing that ranks replicas.
+// Ties of requests to replicas: homes of stored state, sessions, ranks; a split's shares.
 //
 // Homes remember at which replica the state lies that a request names: a stored response, a file, a batch. Only ids
 // that a replica handed out are noted, so no client can fill the memory with ids that it makes up.
@@ -38,7 +38,7 @@ class Homes {
   static constexpr std::size_t most = 65'536;
   static constexpr std::chrono::hours lasting{24};
 
-  /// `id` is the hash of an id (metrics/names.hpp).
+  /// `id` is the hash of an id (metrics/vocabulary.hpp).
   void note(std::uint64_t id, const Home& home, metrics::Moment now);
   /// Counts as a use of the id.
   std::optional<Home> find(std::uint64_t id, metrics::Moment now);

@@ -1,4 +1,4 @@
-// The choice of a pool's replica: which may take a request, at what price, and what it is expected to cost.
+// A pool's choice and its queue: which replica takes a request, at what price; who waits.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -1,9 +1,9 @@
 // The decisions of a pool, and the mutex that guards them. The mutex is held for a decision and never across I/O.
 // Nothing here blocks, posts or reads a clock.
 //
-// PoolState decides: it chooses a replica (pool_choice.cpp), keeps the books of the leases and learns from them
-// (pool_books.cpp), and serves those that wait (pool_queue.cpp). Values of their own, which know nothing of a pool, are
-// the queue, the split, the prefix index, and what stands in each PoolReplica: ledger, times, health, evidence.
+// PoolState decides: it chooses a replica and serves those that wait (pool_choice.cpp), and keeps the books of the
+// leases and learns from them (pool_books.cpp). Values of their own, which know nothing of a pool, are the queue, the
+// split, the prefix index, and what stands in each PoolReplica: ledger, times, health, evidence.
 #pragma once
 
 #include <algorithm>
@@ -131,7 +131,7 @@ class PoolState {
   void learn(PoolReplica& replica, const LedgerEntry& entry, const LeaseEnd& end, const TokenLedger::Closed& closed);
   void prompt_finished(PoolReplica& replica, const LedgerEntry& entry, Tokens uncached);
 
-  // pool_queue.cpp: requests wait, are granted in the order of their turns what has become free, and are refused.
+  // pool_choice.cpp: requests wait, are granted in the order of their turns what has become free, and are refused.
 
   /// True while requests wait for what replicas do. An outage is no slow queue.
   bool drains() const { return !waiting.empty() && !replicas.none_up(); }

@@ -1,3 +1,5 @@
+// Secrets of the settings: the file of clients' keys, secret files, variables of the environment.
+//
 // Reads the file of clients' keys that `server.api_keys` names: a [[key]] for each, with its name and its hash.
 //
 // The file holds no key, so that who reads it can use none. No error shows a hash or a key either, wherever it stands

@@ -1,5 +1,6 @@
-// Reads settings from TOML. Every error names the file, line, key and value and says the way out; all errors come at
-// once.
+// Reads settings from TOML, and says what a reload changes.
+//
+// Every error names the file, line, key and value and says the way out; all errors come at once.
 #pragma once
 
 #include <toml++/toml.h>

@@ -1,4 +1,5 @@
-// All settings as plain values with their defaults. docs/reference/settings.md is the reference for users.
+// All settings as plain values with their defaults, and the names of engines' figures.
+// docs/reference/settings.md is the reference for users.
 //
 // config/load.hpp fills these structs. Afterwards they are only read, by any thread.
 #pragma once

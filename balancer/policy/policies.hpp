@@ -1,6 +1,7 @@
-// A policy chooses which of the replicas that may take a request gets it. Each is one small class; the pool owns one
-// and calls it under its mutex. A new policy is a header beside least_queued_tokens.hpp, a line in make() and a word in
-// the settings.
+// The policies: which of the replicas that may take a request gets it.
+//
+// Each is one small class; the pool owns one and calls it under its mutex. A new policy is a class here, a line in
+// make() and a word in the settings.
 #pragma once
 
 #include <cstddef>

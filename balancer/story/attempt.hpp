@@ -1,4 +1,4 @@
-// An attempt at a request: what it leaves behind, and how it is judged.
+// An attempt at a request: what it leaves, its verdict and blame, evidence of health.
 #pragma once
 
 #include <array>

@@ -1,3 +1,5 @@
+// Commands that make several loads: the options of a series, and tables that are run.
+//
 // The options of `weir-lab load` that make several loads of it: a sweep, several rates, or a search for peak users.
 #pragma once
 

@@ -1,5 +1,6 @@
-// A model of an inference engine's scheduler: it decides which sequence gets a token in which step, and how long the
-// step takes.
+// An inference engine as a model: its scheduler, its options and its presets.
+//
+// The scheduler decides which sequence gets a token in which step, and how long the step takes.
 //
 // The model has no I/O and no clock. The caller begins a step, is told how long it lasts, and ends it when that time
 // has passed, real (sim_replica) or simulated. One thread uses it. A step costs time linear in the sequences that run.
@@ -197,7 +198,7 @@ void add_engine_options(CLI::App& command, EngineSettings& settings);
 //
 // The figures are computed for a 7B model with grouped-query attention in 16 bit: 15.2 GB of weights and 15.2 GFLOP a
 // token, and 57 KB of keys and values a token. They assume about three quarters of the memory rate and half to two
-// thirds of the arithmetic. The knee (engine_model.hpp) stands at 32 sequences; a step of 128 lasts 1.9 to 2.4 times
+// thirds of the arithmetic. The knee (see above) stands at 32 sequences; a step of 128 lasts 1.9 to 2.4 times
 // one of 32.
 
 struct EnginePreset {

@@ -1,8 +1,10 @@
-// The engine of all experiments: it runs the loads of a table one after the other, until the last or until the user
-// ends it, and the table says what came of them.
+// The engine of all experiments, and the search for the users that a service bears.
 //
-// The tables are three: a sweep of batches (sweep.hpp), a search for peak users (users.hpp) and the rows of a file
-// (rows.hpp).
+// It runs the loads of a table one after the other, until the last or until the user ends it, and the table says what
+// came of them.
+//
+// The tables are three: a sweep of batches (sweep.hpp), a search for peak users (PeakUsers below) and the rows of a
+// file (rows.hpp).
 #pragma once
 
 #include <cstdint>

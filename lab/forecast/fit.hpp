@@ -1,3 +1,5 @@
+// A request log as what replicas did, and the constants of their engine models.
+//
 // Fits the constants of each replica's engine model (lab/engine/engine_model.hpp) from a request log.
 //
 // A step of the model lasts

@@ -1,4 +1,6 @@
-// A forecast of what a pool would have done with a log's requests under another policy, with another number of
+// A forecast of other policies or replicas for a log, and its report.
+//
+// It says what a pool would have done with a log's requests under another policy, with another number of
 // replicas, or with prefix awareness: the balancer and the story in simulated time (lab/plan/simulation.hpp), in front
 // of engine models whose constants are fitted from the log.
 //

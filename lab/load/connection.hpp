@@ -1,5 +1,6 @@
-// A connection of the load client: it sends a request, reads its streamed answer, and keeps the connection for the
-// next one.
+// A connection of the load client, its reader of streams, and a load's course.
+//
+// It sends a request, reads its streamed answer, and keeps the connection for the next one.
 //
 // A single thread uses it. The moment of a read is when the kernel had received its last bytes. Sending and reading run
 // together, so that an early refusal is not lost.

@@ -16,7 +16,7 @@
 
 namespace weir::lab::load {
 
-/// A distribution in a few numbers. Its quantiles are those of metrics/compare/statistics/quantile.hpp. p99 is there
+/// A distribution in a few numbers. Its quantiles are those of metrics/compare/statistics/intervals.hpp. p99 is there
 /// only from 100 values on, because of fewer it is no more than the largest.
 struct Distribution {
   std::size_t count = 0;

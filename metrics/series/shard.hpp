@@ -1,3 +1,5 @@
+// Counters, histograms and the series that one loop writes: of a replica, and of weir.
+//
 // The series of one replica that one loop writes. A scrape adds up the shards of all loops (exposition.hpp).
 #pragma once
 

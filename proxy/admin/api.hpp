@@ -1,3 +1,5 @@
+// Answers of the admin listener as JSON: drains, settings, shadows, bypass; queries; tokens; gzip.
+//
 // Answers of the admin listener below /api/, as JSON, and to POST /-/reload.
 #pragma once
 

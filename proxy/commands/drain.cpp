@@ -1,3 +1,5 @@
+// The commands that ask a running weir: drain, undrain, bypass, reload, rollout, report.
+//
 // weir drain, undrain and bypass.
 #include <signal.h>
 #include <simdjson.h>

@@ -1,4 +1,4 @@
-// The options of `weir compare` as values.
+// The command `weir compare`: its options as values, and the report that it prints.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ struct ReadSamples {
   std::uint64_t lines = 0, unread = 0;
   std::string first_unread;                    ///< FILE:LINE of the first line that is no request.
   std::uint64_t warm_up = 0;                   ///< Lines of a load's warm-up, which the load itself does not count.
-  std::uint64_t strays = 0;                    ///< Requests of another time than the bulk (read_times.hpp).
+  std::uint64_t strays = 0;                    ///< Requests of another time than the bulk (ReadTimes).
   std::string first_stray;                     ///< FILE:LINE (TIME) of the first of them.
   std::uint64_t repeated = 0;                  ///< Lines of requests that had been read before: each counts once.
   std::string first_repeated;                  ///< FILE:LINE of the first of them.

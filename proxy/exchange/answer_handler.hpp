@@ -7,7 +7,7 @@
 // slower one leaves the attempt undecided: whoever runs it says whether another replica is asked. Once an answer is
 // accepted, nothing is tried again. An event stream whose client has got nothing for some time gets a comment between
 // two events: balancers in front of weir cut connections that are silent for a minute. Where weir has sent a head
-// before any replica (early_head.hpp), an answer that does not fit behind it is kept, for its client to be told inside
+// before any replica (client_side.hpp), an answer that does not fit behind it is kept, for its client to be told inside
 // the stream.
 #pragma once
 

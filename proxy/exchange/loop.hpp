@@ -149,7 +149,7 @@ class Loop {
   net::Poller poller;
   net::Deadlines deadlines;
   net::Uploads uploads;
-  /// Bounds what heads hold of the buffers until they are whole, so that bodies keep the rest: see serve/body_room.
+  /// Bounds what heads hold of the buffers until they are whole, so that bodies keep the rest: see serve/body.
   /// Each loop has its own part, so that a head finds those there that can make room for it.
   net::BufferBudget half_heads{0};
   net::ArrivalClock clock;

@@ -1,4 +1,6 @@
-// The settings and the fleet as they are at one time: an immutable snapshot, taken once a request and kept to its end.
+// Settings and fleet at one time, immutable; models, idle connections and failure notes of replicas.
+//
+// A snapshot is taken once a request and kept to its end.
 //
 // The next snapshot is a copy of the one before in which named members have changed, and is made in no other way
 // (Snapshot::changed): so members that a change does not name are never lost, neither clients' keys nor TLS.

@@ -1,3 +1,5 @@
+// Watches every replica: probes, models, engine pages; looks the names of replicas up.
+//
 // Watches every replica: probes it, asks for its models, and reads its engine's own pages. On the control thread, off
 // the path of requests.
 //

@@ -1,3 +1,5 @@
+// Heads of HTTP/1: fields by number, and the strict gate that reads them.
+//
 // The strict gate turns raw head bytes into a head that weir acts on. It rejects and does not repair (RFC 9110, RFC
 // 9112).
 //

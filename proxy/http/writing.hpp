@@ -1,3 +1,5 @@
+// What weir writes: its own answers, the fields of CORS, heads to replicas and clients.
+//
 // Answers of weir's own, in the shape that the client of each API expects, and the event that ends a
 // stream which the replica broke off. Stateless.
 #pragma once
@@ -110,7 +112,7 @@ struct UpstreamRequest {
   bool keep_credentials = true;  ///< False: no credential goes on.
   std::string_view shadow{};     ///< The request is a copy for the shadow of this name, and says so.
   Forwarded way{};               ///< The forwarding fields. A copy has none.
-  std::string_view via{};        ///< weir's name in Via: see http/via. "" adds no such field.
+  std::string_view via{};        ///< weir's name in Via: see name_in_via(). "" adds no such field.
 };
 std::string upstream_head(const RequestHead& client, const UpstreamRequest& request);
 

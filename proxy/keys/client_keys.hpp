@@ -1,3 +1,5 @@
+// Clients' keys: whose a credential is, requests under way, and how keys are made.
+//
 // The keys of clients at run time: whose a credential is, and how many requests each key has.
 //
 // The time of a look-up reveals nothing of the keys. The look-up goes by a keyed hash (SipHash, with a random key of

@@ -1,4 +1,6 @@
-// The document of /api/live, in parts, so that the stream can send what has changed. docs/reference/api.md defines it.
+// The document of /api/live in parts, and the rows of slowest and failed requests.
+//
+// It has parts so that the stream can send what has changed. docs/reference/api.md defines it.
 //
 // Changed rows are sent whole. Patches of single members would need a tree for each document and save little: under
 // load most figures of a row change each second, and at rest none does.

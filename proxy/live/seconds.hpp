@@ -1,3 +1,5 @@
+// Figures of the last seconds: rows of numbers, sums of shards, latencies, fading histograms.
+//
 // The last seconds of one row, such as a replica: a number a second of each column. Rates, sums and peaks are made of
 // these numbers. A plain value without a clock.
 //

@@ -1,3 +1,5 @@
+// Addresses, owned descriptors, look-ups of names, and accounts of clients' addresses.
+//
 // Where a connection leads: an IP address and a port, or the path of a Unix-domain socket.
 #pragma once
 

@@ -1,3 +1,5 @@
+// Channels of bytes and what waits on them: completions, deadlines, sockets, vanished peers.
+//
 // A byte stream that is connected, or is being connected. Session, relay and replica client read and write channels;
 // only net/ knows their kinds. No call blocks. Only the loop's thread uses a channel.
 #pragma once

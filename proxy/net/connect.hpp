@@ -20,7 +20,7 @@ int error_of_several(int before, int error, const Address& at);
 /// Stands in place of an errno: the replica's host name has not been resolved yet.
 inline constexpr int name_unknown = -1;
 /// Returns a text such as "Connection refused", as a part of a sentence. `error` is an errno, name_unknown, or a
-/// failure of tls/failure.hpp.
+/// failure of tls/context.hpp.
 std::string connect_error_text(int error);
 /// True if the connection failed because weir itself lacked something (descriptors, local addresses, memory), not
 /// through the replica.

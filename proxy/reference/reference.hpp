@@ -1,6 +1,7 @@
-// The reference: pages and schemas made of the tables that the program itself works with, and a look-up in them. Keys
-// come from the readers of the settings, series from the exposition, fields from the request log, members from the live
-// document.
+// The reference: pages and schemas made of the program's own tables, and a look-up.
+//
+// Keys come from the readers of the settings, series from the exposition, fields from the request log, members from the
+// live document.
 #pragma once
 
 #include <string>

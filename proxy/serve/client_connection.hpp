@@ -1,6 +1,6 @@
 // A client's connection as its session uses it: it waits for bytes or room with one deadline, reads in small steps, and
 // closes so that the client can read the last answer. Without a deadline, while the request is with a replica, it looks
-// every 5 s whether the client has vanished (net/vanished), and breaks the connection off then.
+// every 5 s whether the client has vanished (net/channel), and breaks the connection off then.
 //
 // Only the loop's thread uses a connection, for one wait at a time.
 #pragma once

@@ -1,3 +1,5 @@
+// Listening sockets that follow the settings, and new connections on their way to a loop.
+//
 // The sockets on which weir accepts follow the settings. New ones are opened before old ones are closed, so that a
 // change is made whole or not at all.
 #pragma once

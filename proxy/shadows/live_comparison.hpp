@@ -1,3 +1,5 @@
+// Comparisons of a running weir: switches and gates of shadows, figures, the comparing thread.
+//
 // How each shadow that is on differs from its control or its primary, for /metrics: as /api/compare says it. What the
 // next requests will push out of the history is added to the minutes of these comparisons, so that they are of all
 // requests since their beginning. The control thread uses it; the comparing is done on the thread of slow answers.

@@ -1,4 +1,4 @@
-// A screen of character cells, and the bytes that make a terminal show it. Pure.
+// A screen of character cells, the terminal's bytes, and figures as text. Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,12 @@
+// Statistics of one figure: intervals and evidence valid at every look, estimates, quantiles.
+//
 // A mean over minutes, and an interval of it that holds at every look together.
 //
 // The interval is the normal mixture of Robbins, "Statistical methods related to the law of the iterated logarithm",
 // Annals of Mathematical Statistics 41 (1970): the sum of t minutes of variance v keeps within
 // sqrt((v t + r) (2 ln(1/alpha) + ln((v t + r) / r))) at all t, but with probability alpha. It is narrowest after half
 // an hour. The variance is what the window's own tenths show, widened for their few degrees of freedom by the square of
-// t over z; or that of a history, if it is more (change.hpp).
+// t over z; or that of a history, if it is more (verdicts.hpp).
 #pragma once
 
 #include <algorithm>

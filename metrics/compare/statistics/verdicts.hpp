@@ -1,4 +1,4 @@
-// From figures to words: margins, and Holm's correction over the figures that are judged together.
+// From figures to words: margins, Holm's correction; changes and likeness of minutes.
 #pragma once
 
 #include <array>

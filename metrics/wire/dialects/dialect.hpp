@@ -1,4 +1,6 @@
-// A dialect is all that one API has of its own on the wire. It has a file in this folder, and is listed in dialect.cpp.
+// Dialects: all that each API has of its own on the wire, and their list.
+//
+// A dialect has a file in this folder, and is listed in dialect.cpp.
 //
 // An event is read by its shape, not by an engine's name, because fields change between releases. Requests and whole
 // answers are read by tables of members, events by a function: streams bring hundreds of events a second, and a dozen

@@ -1,4 +1,4 @@
-// Reads the objects of an event in which an engine reports its own work, by the tables of members.hpp.
+// Reads the objects of an event in which an engine reports its own work, by the tables of dialects/members.hpp.
 #pragma once
 
 #include <cstdint>

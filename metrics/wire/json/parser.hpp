@@ -1,3 +1,5 @@
+// JSON in pieces: the parser, and the meaning of a value by its place.
+//
 // Parses JSON that comes in pieces, cut anywhere, and tells a reader what it finds (RFC 8259, strictly; about half a
 // surrogate pair the reader decides). The pieces of a string come as they lie in the reads, escapes undone; everything
 // else comes whole. State is bounded: no text is kept but a key's first bytes and a number's.

@@ -1,3 +1,5 @@
+// Text and numbers of JSON as bytes: code points, escapes, UTF-8; events read in place.
+//
 // Counts the code points of text as it comes on the wire, in raw JSON strings and in pieces, undoes its escapes, and
 // checks its UTF-8.
 #pragma once

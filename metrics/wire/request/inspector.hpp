@@ -1,3 +1,5 @@
+// A request's body as facts, read while it arrives; the model alone, where that suffices.
+//
 // Reads what a request asks for from its body while the body arrives, in one pass, without a copy of the body and with
 // bounded state.
 #pragma once

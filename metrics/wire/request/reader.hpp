@@ -1,6 +1,6 @@
 // Walks a request's JSON and gathers what RequestFacts hold: it is the part of RequestInspector that sees the body.
 //
-// A value's meaning is its place (json/walker.hpp), by the members that the route's dialect names. State is bounded:
+// A value's meaning is its place (json/parser.hpp), by the members that the route's dialect names. State is bounded:
 // two bytes a level of nesting, sums, the model's name, and with a prefix key the anchors of PrefixChain. The last of
 // duplicate members of the outermost object counts, so text is summed per member.
 //

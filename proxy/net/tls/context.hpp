@@ -3,7 +3,7 @@
 // The control thread makes contexts from the settings; they never change, and any thread may use them. Connections keep
 // the context with which they began. TLS 1.2 and 1.3 are spoken, at OpenSSL's security level 2, with ALPN http/1.1.
 // There is no renegotiation, no compression and no early data, and
-// keys are exchanged by few groups (config/tls_files) unless the settings list others.
+// keys are exchanged by few groups (config/tls.hpp) unless the settings list others.
 #pragma once
 
 #include <openssl/evp.h>

@@ -1,3 +1,5 @@
+// TLS over a socket that does not block: the channel, and turns of handshakes.
+//
 // A socket that speaks TLS, as a channel. The channel is itself the watcher of its registration with the loop's poller.
 //
 // Until the handshake has ended, its watcher is told nothing. Then it is told EPOLLIN and EPOLLOUT, or EPOLLERR and
@@ -39,7 +41,7 @@ class Socket {
   enum class Step : unsigned char { done, reads, writes, failed };
   /// Goes on with the handshake as far as the socket lets it. Returns the event that it waits for.
   Step handshake();
-  /// Returns why the handshake failed: see failure.hpp; or that the peer refused this side's certificate, which may
+  /// Returns why the handshake failed: see context.hpp; or that the peer refused this side's certificate, which may
   /// show only in the first read. 0: neither.
   int failure() const { return failure_; }
   bool resumed() const { return SSL_session_reused(ssl_.get()) == 1; }
@@ -183,7 +185,7 @@ class TlsChannel final : public SocketChannel, Watcher, Handshaking::Stepper {
   Ended ended() const override;
   bool is_quiet() override;
   bool connecting_waits_for_loop() const override;
-  /// Returns an error of the system's, or a failure of the handshake (failure.hpp). A watcher of a handshake is told
+  /// Returns an error of the system's, or a failure of the handshake (context.hpp). A watcher of a handshake is told
   /// of its end, and this is 0 where it ended well.
   int connect_error() override { return error_; }
   int refusal() const override;

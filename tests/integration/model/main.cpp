@@ -4,7 +4,7 @@
 //
 // Usage: model [--chaos] [--seed N] [--seconds S]
 //        model --replay 'STEP; STEP; ...' | --replay FILE
-//   --chaos    plays clients that misbehave at random in place of steps (chaos.hpp), and counts.
+//   --chaos    plays clients that misbehave at random in place of steps (chaos/chaos.hpp), and counts.
 //   --seed     1 if none is given. The scripts follow from it; what happens first depends on the machine, too.
 //   --seconds  60 if none are given: no sequence begins later.
 //   --replay   plays one script, and says after each step what it was.

@@ -192,7 +192,7 @@ TEST_F(Compare, EachOptionChoosesWhichPairsCount) {
   }
 }
 
-/// The reports themselves are golden files (report_test.cpp).
+/// The reports themselves are golden files (unit/metrics/compare/report/report_test.cpp).
 TEST_F(Compare, WritesTextWithDetailsOrMarkdown) {
   const auto file = log("twin.jsonl", twin_log(1.1));
   const auto text = compare({file, "--for", "50m"}).output;

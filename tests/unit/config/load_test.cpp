@@ -46,7 +46,7 @@ TEST(Load, CarriageReturnsAndAByteOrderMarkAreNoMatter) {
   EXPECT_EQ(settings_in(text), defaults_with_one_pool());
 }
 
-/// Keys one by one: EachLine (difference_test.cpp).
+/// Keys one by one: EachLine.
 TEST(Load, TablesOfTheFileHoldForPoolsAndShadowsThatSayNothingElse) {
   const auto settings = settings_in(R"(
 [engine]

@@ -1,5 +1,5 @@
 // The orders that published comparisons report hold for the presets, in the engine model's own time. The cards' order
-// by TTFT and TPOT and the linear prefill are in engine_options_test.cpp, the knee is in
+// by TTFT and TPOT and the linear prefill are in engine_model_test.cpp, the knee is in
 // tests/unit/lab/experiment/sweep_test.cpp.
 #include <gtest/gtest.h>
 

@@ -43,7 +43,7 @@ EventFacts parsed(std::string_view data) {
 const std::string before = R"({"id":"c","choices":[{"index":0,"delta":{"content":")";
 const std::string behind = R"("},"finish_reason":null}]})";
 
-/// Returns an event_template that has seen one event.
+/// Returns an EventTemplate that has seen one event.
 EventTemplate seen(const std::string& event) {
   const Padded data(event);
   EventTemplate event_template;
@@ -114,7 +114,7 @@ TEST(EventTemplate, RemembersTheShapesOfTheEngines) {
 }
 
 TEST(EventTemplate, SaysWhatAFullReadingSaysWhereverItMatches) {
-  // Events of fragments that are likely to confuse it meet every event_template that such events leave.
+  // Events of fragments that are likely to confuse it meet every EventTemplate that such events leave.
   const std::string fragments[] = {before,
                                    behind,
                                    "\"",
