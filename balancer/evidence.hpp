@@ -146,10 +146,10 @@ class Evidence {
   Advice advise(const Caller& caller, Moment now) const;
   /// How the replica has treated such requests lately.
   struct Past {
-    /// It answered this client well within a minute, or anybody lately, on this topic, and did not refuse this client
-    /// since.
+    /// The replica answered this client well within a minute, or anybody lately, on this topic, and did not refuse this
+    /// client since.
     bool answers = false;
-    /// It refused this client on this topic with this status, or two clients, and did not answer it since.
+    /// The replica refused this client on this topic with this status, or two clients, and did not answer it since.
     bool refuses = false;
     bool was_outdone = false;  ///< Another replica answered what this one had refused, to this client or to two.
   };
@@ -190,7 +190,7 @@ class Evidence {
     bool is_young(Moment now) const { return last != never && now - last < lately; }
   };
 
-  /// What is known of an address.
+  /// The record of an address.
   struct Cell {
     Row row, outdone, empties, refused, full;
     Counts last;

@@ -1,4 +1,4 @@
-// What a request brings to its pool, and gets: a lease, a wait, or a refusal.
+// Placement: a request asks its pool, and gets a lease, a wait, or a refusal.
 #pragma once
 
 #include <chrono>

@@ -236,7 +236,7 @@ std::optional<Refused> PoolState::leave(WaitTicket ticket) {
   return refuse(Refused::Reason::expired, *request);
 }
 
-/// By the rate of the last seconds, the newest request has its turn after its deadline. The rate says nothing while no
+/// The newest request has its turn after its deadline, by the rate of the last seconds. The rate says nothing while no
 /// replica is up, and nothing of one that goes before all turns.
 bool PoolState::comes_too_late(const WaitingRequest& request) const {
   if (*request.deadline <= latest) return true;

@@ -32,7 +32,7 @@
 
 namespace weir::balancer {
 
-/// What a pool knows and decides, under the mutex of its PoolCore.
+/// The knowledge and the decisions of a pool, under the mutex of its PoolCore.
 class PoolState {
  public:
   /// A request that has had its turn and fitted nowhere while others went waits so long; then a replica is reserved.

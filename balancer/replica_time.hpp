@@ -222,7 +222,7 @@ class ReplicaTime {
   void gave_up(const Began& first, Moment now);
 
  private:
-  /// What was to be done until a first token, and how long that takes a usual replica.
+  /// The work until a first token, and how long it takes a usual replica.
   struct Work {
     double step = 0, prompt_tokens = 0, expected = 0;
   };

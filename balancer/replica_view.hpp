@@ -12,7 +12,7 @@
 
 namespace weir::balancer {
 
-/// What a replica can take, by the settings, else as its engine told it. Nothing: no limit is known.
+/// The limits of a replica, by the settings, else as its engine told them. Nothing: no limit is known.
 struct ReplicaLimits {
   std::optional<Tokens> kv_tokens;
   std::optional<Tokens> max_context;
@@ -21,7 +21,7 @@ struct ReplicaLimits {
   std::optional<Tokens> max_queued_tokens;
 };
 
-/// What the request's model costs at a replica.
+/// The cost of the request's model at a replica.
 struct SwitchCost {
   double loading_seconds = 0;   ///< The loads of models under way there take so long in all.
   double load_share = 0;        ///< The chance that the replica has to load the request's model.

@@ -115,7 +115,7 @@ class WaitingQueue {
   /// Returns the shortest prompt that waits. There is at least one.
   Tokens shortest() const { return *prompts_.begin(); }
   /// Returns about the prompt tokens that are to go until the newest request of that key has its turn, itself included.
-  /// Of each other key it takes the mean request. Costs some nanoseconds for each key that waits.
+  /// Each other key counts by its mean request. Costs some nanoseconds for each key that waits.
   Tokens ahead_of(std::uint64_t key) const;
 
  private:

@@ -39,7 +39,7 @@ std::size_t PrefixIndex::Table::find(std::uint64_t key) const {
   return no_line;
 }
 
-/// What is known of the replicas that stay is kept.
+/// Knowledge of the replicas that stay is kept.
 void PrefixIndex::set_places(std::size_t replicas) {
   ++changes_;
   if (replicas <= replicas_.size()) return;
@@ -199,7 +199,7 @@ Tokens PrefixIndex::cached(ReplicaIndex replica, Tokens prompt) const {
 /// beginning that others will have, too, is computed once for all of them: the price halves with each request that has
 /// used it, and goes to -1, which is nothing at all.
 ///
-/// What takes room in a full cache pushes out what others may want again. How often they do, the replica has shown. A
+/// An entry of a full cache pushes out what others may want again. How often they do, the replica has shown. A
 /// copy that is used stays: so it takes as much room as it has sunk towards the end of the cache.
 double PrefixIndex::waste(ReplicaIndex best, ReplicaIndex replica, Tokens most, Tokens cached) const {
   constexpr double unshared = 4, of_room = 8;

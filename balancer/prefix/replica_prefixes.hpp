@@ -1,4 +1,4 @@
-// What one replica's prefix cache is believed to hold, and how its reports correct that.
+// Beliefs about one replica's prefix cache, and how its reports correct them.
 //
 // A replica reports how many tokens of a prompt it had (`cached_tokens` of its usage). Set against what was predicted:
 // - the share that came true, which fades, is the belief by which predictions are cut;

@@ -42,7 +42,7 @@ enum class End : std::uint8_t {
   unconnected,     ///< No connection came about, and nothing was sent.
 };
 
-/// What follows from an end by itself.
+/// The consequences of an end by itself.
 struct EndFacts {
   metrics::Outcome outcome;  ///< Of an answer that is not whole, and that reported no error of the replica's.
   /// Why another replica may do better before an answer reached the client. Time that ran out: see AnswerHandler.

@@ -135,7 +135,7 @@ class Story {
   /// The replica of this attempt, or of the last one.
   const ReplicaRef& replica() const { return attempts_.back().replica; }
   Lease take_lease();
-  /// What the driver is to know of the attempt that begins, before it takes the lease.
+  /// The plan of the attempt that begins, for its driver, before it takes the lease.
   struct Plan {
     bool may_reuse_connection = false;  ///< An idle connection may be used.
     bool may_add_option = false;        ///< The usage option may be added.
